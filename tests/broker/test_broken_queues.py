@@ -1,13 +1,13 @@
-"""A queue that has lost its leader: it is declared and does not answer."""
+"""Queues that can be declared and not used."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
 import headgate.broker.connection as connection
 from headgate.broker.confirms import Published
-from headgate.broker.connection import MOST_SILENCES, BrokerAway, Link
+from headgate.broker.connection import MOST_FAILURES, BrokerAway, Link
 from headgate.broker.frames import Delivered
 from headgate.broker.topology import TASKS, Message
 from headgate.environment import new_uuid7
@@ -41,8 +41,8 @@ async def consume(link, queue, receive=print):
 
 
 async def fail_to_consume(link, queue):
-    for _ in range(MOST_SILENCES):
-        with pytest.raises(BrokerAway, match=f"the queue {queue} does not answer"):
+    for _ in range(MOST_FAILURES):
+        with pytest.raises(BrokerAway, match=f"the queue {queue} cannot be consumed: it did not answer in time"):
             await consume(link, queue)
 
 
@@ -62,7 +62,7 @@ def test_a_queue_that_does_not_answer_is_deleted_and_declared_again_and_works(pr
 
     assert asyncio.run(mended()).message_id == "after"
     assert proxy.has_deleted.is_set()
-    assert f"queue {queue} does not answer: it is deleted and declared again" in caplog.text
+    assert f"queue {queue} is broken: it is deleted and declared again" in caplog.text
 
 
 def test_a_queue_that_somebody_else_consumes_is_not_deleted(proxy, server):
@@ -80,3 +80,31 @@ def test_a_queue_that_somebody_else_consumes_is_not_deleted(proxy, server):
 
     assert asyncio.run(left()) == 1
     assert not proxy.has_deleted.is_set()
+
+
+def test_a_queue_whose_node_was_killed_when_it_was_new_works_again(server, monkeypatch):
+    """Spec: D1. RabbitMQ 3.10 refuses whoever consumes it, or never answers."""
+    monkeypatch.setattr(connection, "CONFIRM_SECONDS", 1.0)
+    queue = f"headgate.tasks.default.new-{new_uuid7()}"
+
+    async def declare():
+        async with linked(server.url) as link:
+            await consume(link, queue)
+            await (await link.channel()).queue_delete(queue)
+        async with linked(server.url) as link:
+            await consume(link, queue)
+
+    async def use():
+        async with linked(server.url) as link:
+            for _ in range(MOST_FAILURES):
+                with suppress(BrokerAway):
+                    await consume(link, queue)
+                    break
+            else:
+                await consume(link, queue)
+            return await link.publish([Message(TASKS, queue, "after")])
+
+    asyncio.run(declare())
+    server.stop("immediate")
+    server.start()
+    assert asyncio.run(use()) == [Published.CONFIRMED]

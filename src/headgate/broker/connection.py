@@ -16,7 +16,7 @@ from headgate.settings import broker_urls
 CONNECT_SECONDS = 10.0  # for all nodes together
 CONFIRM_SECONDS = 5.0  # for whatever is asked of the broker
 MOST_WAITS = 3  # for confirms, each as long as that, while some of them come
-MOST_SILENCES = 3  # of one queue in a row, then it is broken
+MOST_FAILURES = 3  # of one queue in a row, then it is broken
 DELETE_SECONDS = 30.0  # RabbitMQ first waits for the leader of a queue that has none
 PROBE = "headgate probe"
 log = logging.getLogger("headgate.broker")
@@ -33,9 +33,9 @@ class Link:
     Use `channel` each time: a closed one is replaced. After any error `close` it; the broker redelivers whatever was
     not acknowledged. `on_closed` is called when an open channel has closed, on either side.
 
-    A queue that does not answer several times in a row, on connections that do, has lost its leader for good: in
-    RabbitMQ 3.10 a crash of its node soon after it was declared is enough. It is deleted and declared again. Its
-    messages are sent again from the store.
+    A queue that several times in a row cannot be used, on connections that can, is broken for good: in RabbitMQ 3.10
+    a crash of its node soon after it was declared is enough. It is deleted and declared again. Its messages are sent
+    again from the store.
     """
 
     def __init__(self, broker: str, name: str, on_closed: Callable[[], None] = lambda: None) -> None:
@@ -44,7 +44,7 @@ class Link:
         self._on_closed = on_closed
         self._channel: Channel | None = None
         self._queues: set[str] = set()  # declared by way of this channel
-        self._silences: Counter[str] = Counter()  # of each queue since it answered last, on whatever connection
+        self._failures: Counter[str] = Counter()  # of each queue since it worked last, on whatever connection
         self._connecting = asyncio.Lock()
 
     @property
@@ -99,7 +99,7 @@ class Link:
         channel = await self.channel()
         if name in self._queues:
             return
-        if self._silences[name] >= MOST_SILENCES:
+        if self._failures[name] >= MOST_FAILURES:
             await self._delete_unused(channel, name)
         async with asyncio.timeout(CONFIRM_SECONDS):
             await channel.queue_declare(name, TASK_QUEUE)
@@ -107,23 +107,23 @@ class Link:
         self._queues.add(name)
 
     async def _delete_unused(self, channel: Channel, queue: str) -> None:
-        """Delete a queue that nobody consumes; where somebody does, it answers again."""
+        """Delete a queue that nobody consumes; where somebody does, it works again."""
         async with asyncio.timeout(DELETE_SECONDS):
             state = await channel.queue_declare(queue, TASK_QUEUE)
             if not state.consumers:
-                log.warning("broker: queue %s does not answer: it is deleted and declared again", queue)
+                log.warning("broker: queue %s is broken: it is deleted and declared again", queue)
                 await channel.queue_delete(queue)
-        del self._silences[queue]
+        del self._failures[queue]
 
     async def consume(self, channel: Channel, queue: str, receive: Receive) -> str:
-        """Consume a queue on that channel; returns the consumer's tag, or raises `BrokerAway` if it does not answer."""
+        """Consume a queue on that channel; returns the consumer's tag, or raises `BrokerAway`."""
         try:
             async with asyncio.timeout(CONFIRM_SECONDS):
                 tag = await channel.basic_consume(queue, receive)
-        except TimeoutError:
-            self._silences[queue] += 1
-            raise BrokerAway(f"the queue {queue} does not answer") from None
-        del self._silences[queue]
+        except (TimeoutError, Disconnected) as error:
+            self._failures[queue] += 1
+            raise BrokerAway(f"the queue {queue} cannot be consumed: {reason_of(error)}") from None
+        del self._failures[queue]
         return tag
 
     async def publish(self, messages: Sequence[Message]) -> list[Published]:
@@ -138,22 +138,18 @@ class Link:
         await _answered(batch)
         results = batch.results()
         if not channel.is_closed:
-            self._note_silences(messages, results)
+            self._note_failures(messages, results)
         return results
 
-    def _note_silences(self, messages: Sequence[Message], results: Sequence[Published]) -> None:
-        """Count the queues of which no message was confirmed, once each."""
-        queues = {each.routing_key for each in messages if each.exchange == TASKS}
-        answered = {
-            each.routing_key
-            for each, result in zip(messages, results, strict=True)
-            if result is not Published.UNCONFIRMED
-        }
-        for queue in queues:
-            if queue in answered:
-                del self._silences[queue]
+    def _note_failures(self, messages: Sequence[Message], results: Sequence[Published]) -> None:
+        """Count the queues that took no message, once each."""
+        pairs = list(zip(messages, results, strict=True))
+        working = {each.routing_key for each, result in pairs if result in (Published.CONFIRMED, Published.RETURNED)}
+        for queue in {each.routing_key for each in messages if each.exchange == TASKS}:
+            if queue in working:
+                del self._failures[queue]
             else:
-                self._silences[queue] += 1
+                self._failures[queue] += 1
 
     async def dead_letters(self) -> int:
         """How many messages wait in the dead-letter queue, which is declared again if somebody deleted it."""
