@@ -116,7 +116,7 @@ def test_a_slow_broker_is_waited_for_while_it_confirms_some_of_many(monkeypatch,
             loop.call_later(seconds, partial(batch.answer, number, Published.CONFIRMED, multiple=False))
 
         async def channel() -> Any:
-            return SimpleNamespace(publish=lambda messages: batch, is_closed=False)
+            return SimpleNamespace(publish=lambda messages: batch)
 
         monkeypatch.setattr(link, "channel", channel)
         return await link.publish([message("a"), message("b")])

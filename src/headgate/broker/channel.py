@@ -93,10 +93,11 @@ class Channel(asyncio.Protocol):
         name = (wire.number(2, 0), wire.short(exchange), wire.short(kind))
         await self._call(wire.EXCHANGE_DECLARE, wire.EXCHANGE_DECLARE_OK, *name, b"\x02", wire.table({}))
 
-    async def queue_declare(self, queue: str, arguments: Mapping[str, Any]) -> QueueState:
-        """Declare a durable queue; returns what it has."""
+    async def queue_declare(self, queue: str, arguments: Mapping[str, Any], *, exclusive: bool = False) -> QueueState:
+        """Declare a durable queue, or one for this connection alone; returns what it has."""
+        flags = b"\x04" if exclusive else b"\x02"
         name = (wire.number(2, 0), wire.short(queue))
-        answer = await self._call(wire.QUEUE_DECLARE, wire.QUEUE_DECLARE_OK, *name, b"\x02", wire.table(arguments))
+        answer = await self._call(wire.QUEUE_DECLARE, wire.QUEUE_DECLARE_OK, *name, flags, wire.table(arguments))
         _, at = wire.read_short(answer, 4)
         return QueueState(int.from_bytes(answer[at : at + 4]), int.from_bytes(answer[at + 4 : at + 8]))
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from headgate.broker.address import parse, place_of
 from headgate.broker.channel import Channel, Disconnected, Receive, open_channel
 from headgate.broker.confirms import Batch, Published
-from headgate.broker.topology import DEAD, DEAD_QUEUE, EXCHANGES, TASK_QUEUE, TASKS, Message
+from headgate.broker.topology import DEAD, DEAD_QUEUE, EXCHANGES, MENDING, TASK_QUEUE, TASKS, Message
 from headgate.core.errors import Unavailable
 from headgate.settings import broker_urls
 
@@ -17,7 +17,7 @@ CONNECT_SECONDS = 10.0  # for all nodes together
 CONFIRM_SECONDS = 5.0  # for whatever is asked of the broker
 MOST_WAITS = 3  # for confirms, each as long as that, while some of them come
 MOST_FAILURES = 3  # of one queue in a row, then it is broken
-DELETE_SECONDS = 30.0  # RabbitMQ first waits for the leader of a queue that has none
+MEND_SECONDS = 30.0  # to delete a queue without a leader, RabbitMQ first waits for one
 PROBE = "headgate probe"
 log = logging.getLogger("headgate.broker")
 
@@ -33,9 +33,9 @@ class Link:
     Use `channel` each time: a closed one is replaced. After any error `close` it; the broker redelivers whatever was
     not acknowledged. `on_closed` is called when an open channel has closed, on either side.
 
-    A queue that several times in a row cannot be used, on connections that can, is broken for good: in RabbitMQ 3.10
-    a crash of its node soon after it was declared is enough. It is deleted and declared again. Its messages are sent
-    again from the store.
+    A queue that several times in a row cannot be consumed, on connections that work, is broken for good: in RabbitMQ
+    3.10 a crash of its node soon after it was declared is enough. It is deleted and declared again. Its messages are
+    sent again from the store.
     """
 
     def __init__(self, broker: str, name: str, on_closed: Callable[[], None] = lambda: None) -> None:
@@ -99,32 +99,38 @@ class Link:
         channel = await self.channel()
         if name in self._queues:
             return
-        if self._failures[name] >= MOST_FAILURES:
-            await self._delete_unused(channel, name)
         async with asyncio.timeout(CONFIRM_SECONDS):
             await channel.queue_declare(name, TASK_QUEUE)
             await channel.queue_bind(name, TASKS, name)
         self._queues.add(name)
 
-    async def _delete_unused(self, channel: Channel, queue: str) -> None:
-        """Delete a queue that nobody consumes; where somebody does, it works again."""
-        async with asyncio.timeout(DELETE_SECONDS):
-            state = await channel.queue_declare(queue, TASK_QUEUE)
-            if not state.consumers:
-                log.warning("broker: queue %s is broken: it is deleted and declared again", queue)
-                await channel.queue_delete(queue)
-        del self._failures[queue]
-
     async def consume(self, channel: Channel, queue: str, receive: Receive) -> str:
         """Consume a queue on that channel; returns the consumer's tag, or raises `BrokerAway`."""
         try:
+            if self._failures[queue] >= MOST_FAILURES:
+                await self._mend(channel, queue)
             async with asyncio.timeout(CONFIRM_SECONDS):
                 tag = await channel.basic_consume(queue, receive)
         except (TimeoutError, Disconnected) as error:
             self._failures[queue] += 1
             raise BrokerAway(f"the queue {queue} cannot be consumed: {reason_of(error)}") from None
-        del self._failures[queue]
+        if self._failures.pop(queue, 0) >= MOST_FAILURES:
+            await channel.queue_delete(MENDING)
         return tag
+
+    async def _mend(self, channel: Channel, queue: str) -> None:
+        """Delete a queue that nobody can consume, and declare it again.
+
+        One process does, which it is until it consumes or its connection is lost: the others would delete the new one.
+        """
+        async with asyncio.timeout(MEND_SECONDS):
+            await channel.queue_declare(MENDING, {}, exclusive=True)
+            if (await channel.queue_declare(queue, TASK_QUEUE)).consumers:
+                return  # another process has mended it
+            log.warning("broker: queue %s is broken: it is deleted and declared again", queue)
+            await channel.queue_delete(queue)
+            await channel.queue_declare(queue, TASK_QUEUE)
+            await channel.queue_bind(queue, TASKS, queue)
 
     async def publish(self, messages: Sequence[Message]) -> list[Published]:
         """Publish in this order; returns what became of each message."""
@@ -136,20 +142,7 @@ class Link:
         except Disconnected:
             return [Published.UNCONFIRMED] * len(messages)
         await _answered(batch)
-        results = batch.results()
-        if not channel.is_closed:
-            self._note_failures(messages, results)
-        return results
-
-    def _note_failures(self, messages: Sequence[Message], results: Sequence[Published]) -> None:
-        """Count the queues that took no message, once each."""
-        pairs = list(zip(messages, results, strict=True))
-        working = {each.routing_key for each, result in pairs if result in (Published.CONFIRMED, Published.RETURNED)}
-        for queue in {each.routing_key for each in messages if each.exchange == TASKS}:
-            if queue in working:
-                del self._failures[queue]
-            else:
-                self._failures[queue] += 1
+        return batch.results()
 
     async def dead_letters(self) -> int:
         """How many messages wait in the dead-letter queue, which is declared again if somebody deleted it."""

@@ -16,6 +16,7 @@ from headgate.core.task import Execution, Task
 TASKS = "headgate.tasks"  # direct: to the queue of a lane and type
 EVENTS = "headgate.events"  # topic: task.<kind>.<type>
 DEAD = "headgate.dead"  # fanout, and the queue behind it: final failures, and unusable messages
+MENDING = "headgate.mending"  # exclusive, always empty: held by who declares a broken queue again
 EXCHANGES = {TASKS: "direct", EVENTS: "topic", DEAD: "fanout"}
 
 DELIVERY_LIMIT = 20

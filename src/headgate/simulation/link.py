@@ -43,9 +43,9 @@ class SimulatedChannel:
         self._prefetch = prefetch_count
         await self._hear()
 
-    async def queue_declare(self, name: str, arguments: Mapping[str, Any]) -> QueueState:
+    async def queue_declare(self, name: str, arguments: Mapping[str, Any], *, exclusive: bool = False) -> QueueState:
         await self._reach()
-        state = self._broker.declare(name)
+        state = QueueState(0, 0) if exclusive else self._broker.declare(name)
         await self._hear()
         return state
 
