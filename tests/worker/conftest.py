@@ -23,7 +23,7 @@ def app(url: str) -> Iterator[Headgate]:
     made.close()
 
 
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for something that nobody signals."""
     end = time.monotonic() + seconds
     while not condition():
