@@ -1,19 +1,49 @@
-"""A guide that is tried out: its program, its commands, and what it says that they print."""
+"""A page that is followed: its program, its servers, its commands, and what it says that they print."""
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
-ADDRESS = re.compile(r"the API and the console are at http://127\.0\.0\.1:(\d+)")
+ADDRESS = re.compile(r"the API and the console are at http://[^:]+:(\d+)")
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:Z| [+-]\d{4})")
 USER = re.compile(r"os:[\w.-]+")
+KEY = re.compile(r"^key +(hg_\S+)", re.MULTILINE)
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+# What runs until it is told to end, and the line by which it says that it is ready.
+SERVERS = {
+    r"headgate (?:up|serve)\b": ADDRESS,
+    r"headgate work\b": re.compile(r"\bserves\b"),
+    r"headgate duties\b": re.compile(r"running the background duties"),
+    r"clients/receiver\.": re.compile(r'"port"'),
+    r"clients/subscriber\.py": re.compile(r'"following"'),
+}
+# What no test runs, and why.
+NOT_RUN = {
+    "pip install yt-dlp": "downloads; it is installed here",
+    "pip install aiormq": "downloads; it is installed here",
+    "make test": "this test is a part of it",
+    "make check": "runs the linters, before the tests",
+    "make setup": "has made the environment of this test",
+    "make console": "`make run` makes it",
+    "make package": "tests/cli/test_package.py builds and installs the wheel",
+    "make clean": "would remove what the tests run from",
+    "make lock": "downloads",
+    "make crash": "takes hours",
+    "make siege": "takes minutes",
+    "make bench": "takes an hour",
+    "make bench-peers": "takes an hour",
+}
+SHOP = "import headgate\n\napp = headgate.Headgate()\n\n\n@app.task\ndef pack() -> None: ...\n"
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -28,12 +58,40 @@ def comparable(text: str) -> str:
     return USER.sub("os:USER", TIME.sub("TIME", text)).strip()
 
 
+def is_shown(printed: str, shown: str) -> bool:
+    """Whether a command printed what a page shows, where `…` stands for anything and columns may be wider."""
+    if "…" not in shown:
+        return comparable(printed) == comparable(shown)
+    printed, shown = (re.sub(" {2,}", "  ", comparable(text)) for text in (printed, shown))
+    expected = ".*".join(re.escape(part) for part in shown.split("…"))
+    return re.fullmatch(expected, printed, re.DOTALL) is not None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command on a page: in which block, and what it prints. A block of `console` shows all of it."""
+
+    command: str
+    output: str
+    block: int
+    language: str
+
+    @property
+    def ready(self) -> re.Pattern[str] | None:
+        """How it says that it is ready, if it is a server."""
+        return next((line for words, line in SERVERS.items() if re.search(words, self.command)), None)
+
+
 class Guide:
     """One page of the documentation. In what it shows `…` stands for anything, a time for any time, and a user of the
-    operating system for any user."""
+    operating system for any user. `real` says what names on the page stand for here: addresses, ports."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, real: Mapping[str, str] | None = None) -> None:
         self.text = (ROOT / "docs" / name).read_text()
+        self.printed: list[str] = []  # by the servers
+        for shown, here in (real or {}).items():
+            assert shown in self.text, shown
+            self.text = self.text.replace(shown, here)
 
     @property
     def program(self) -> str | None:
@@ -42,58 +100,142 @@ class Guide:
         return blocks[0] if blocks else None
 
     @property
-    def sessions(self) -> Iterator[tuple[str, str]]:
-        """Every command, with what it prints."""
-        for block in re.findall(r"```console\n(.*?)```", self.text, re.DOTALL):
-            for said in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-                command, _, shown = said.replace("\\\n", "").partition("\n")
-                yield command, shown
+    def commands(self) -> list[Shown]:
+        """Every command, in order."""
+        found = []
+        for number, (language, block) in enumerate(BLOCK.findall(self.text)):
+            _, *commands = re.split(r"^\$ ", block, flags=re.MULTILINE)
+            for each in commands:
+                command, _, output = each.replace("\\\n", "").partition("\n")
+                found.append(Shown(command, output, number, language))
+        assert len(found) == len(re.findall(r"^\$ ", self.text, re.MULTILINE))
+        return found
 
-    def tried(self, folder: Path, *words: str, before_each: Callable[[], object] = lambda: None) -> int:
-        """Follow the guide in an empty folder, with `headgate up` beside; how many commands it has."""
-        if self.program is not None:
-            (folder / "tasks.py").write_text(self.program)
-        ran = 0
-        with up(folder, "tasks" if self.program else "", *words):
-            for command, shown in self.sessions:
+    def tried(self, folder: Path, *, before_each: Callable[[], object] = lambda: None, console: bool = True) -> int:
+        """Follow the page in an empty folder, beside `headgate up` if it starts no server; how many commands it has.
+        Without `console` the blocks of that name are left to another test."""
+        (folder / "shop").mkdir()
+        (folder / "shop" / "tasks.py").write_text(SHOP)
+        (folder / "tasks.py").write_text(self.program or SHOP)
+        commands = [each for each in self.commands if console or each.language != "console"]
+        with Terminal(folder) as terminal:
+            if not any(each.ready for each in commands):
+                module = "tasks" if self.program else ""
+                terminal.run(Shown(f"headgate up {module}", "", -1, "text"))
+            for each in commands:
                 before_each()
-                run = subprocess.run(
-                    ["bash", "-c", command], cwd=folder, env=environment(folder), capture_output=True, text=True,
-                    timeout=PATIENCE, check=False,
-                )  # fmt: skip
-                assert is_shown(run.stdout + run.stderr, shown), f"{command}\n{run.stdout}{run.stderr}"
-                ran += 1
-        return ran
+                terminal.run(each)
+        self.printed = terminal.printed
+        return len(commands)
 
 
-def is_shown(printed: str, shown: str) -> bool:
-    """Whether a command printed what a guide shows, where `…` stands for anything and columns may be wider."""
-    if "…" not in shown:
-        return comparable(printed) == comparable(shown)
-    printed, shown = (re.sub(" {2,}", "  ", comparable(text)) for text in (printed, shown))
-    expected = ".*".join(re.escape(part) for part in shown.split("…"))
-    return re.fullmatch(expected, printed, re.DOTALL) is not None
+class Terminal:
+    """A shell in a folder. Servers run beside it: those of Headgate until a later block starts others."""
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = environment(folder)
+        self.printed: list[str] = []
+        self._servers: dict[int, list[Server]] = {}
 
-@contextmanager
-def up(folder: Path, *modules: str) -> Iterator[None]:
-    """`headgate up` in the folder, to which curl is led by the address in the guides."""
-    process = subprocess.Popen(
-        ["headgate", "up", *filter(None, modules)], cwd=folder, env=environment(folder), text=True,
-        stderr=subprocess.PIPE,
-    )  # fmt: skip
-    with process, ExitStack() as ends:
-        ends.callback(process.wait, PATIENCE)
-        ends.callback(process.terminate)
-        assert process.stderr is not None
-        for line in process.stderr:
-            if found := ADDRESS.search(line):
-                (folder / ".curlrc").write_text(f"connect-to = localhost:8000:127.0.0.1:{found[1]}\n")
-                break
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for servers in self._servers.values():
+            self._end(servers)
+
+    def run(self, shown: Shown) -> None:
+        """Run a command to its end, or until it is ready; fail if it prints something else than the page shows."""
+        if shown.command in NOT_RUN:
+            return
+        if shown.command.startswith("export "):
+            names = self._bash(f"{shown.command}; env -0")
+            self.environment = dict(line.split("=", 1) for line in names.split("\0") if line)
+            return
+        if shown.ready is not None:
+            printed = self._serve(shown, shown.ready)
         else:
-            raise AssertionError("headgate up has ended")
-        listening = threading.Thread(target=process.stderr.read)  # lest it waits for somebody to listen
-        listening.start()
-        ends.callback(listening.join, PATIENCE)
-        ends.callback(process.terminate)
-        yield
+            printed = self._bash(shown.command, check=shown.language != "console" and not shown.output)
+        if printed is not None and (shown.output or shown.language == "console"):
+            assert is_shown(printed, shown.output), f"{shown.command}\n{printed}"
+        if found := KEY.search(printed or ""):
+            self.environment["KEY"] = found[1]  # as a reader would put it there
+
+    def _bash(self, command: str, check: bool = False) -> str:
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=self.folder, env=self.environment, capture_output=True, text=True,
+            timeout=PATIENCE, check=False,
+        )  # fmt: skip
+        assert not (check and done.returncode), f"{command}\n{done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+    def _serve(self, shown: Shown, ready: re.Pattern[str]) -> str | None:
+        """Start a server; what it printed, if it ended instead."""
+        if "headgate" in shown.command:
+            for block in [block for block in self._servers if block != shown.block]:
+                for server in [each for each in self._servers[block] if "headgate" in each.command]:
+                    self._servers[block].remove(server)
+                    self._end([server])
+        server = Server(shown.command, self.folder, self.environment)
+        self._servers.setdefault(shown.block, []).append(server)
+        if (line := server.until(ready)) is None:
+            return "\n".join(server.lines)
+        if found := ADDRESS.search(line):
+            here = "".join(f"connect-to = {host}:8000:127.0.0.1:{found[1]}\n" for host in ("localhost", "server"))
+            (self.folder / ".curlrc").write_text(here)
+        return None
+
+    def _end(self, servers: list["Server"]) -> None:
+        for server in servers:
+            server.process.terminate()
+        for server in servers:
+            server.end()
+            self.printed += server.lines
+
+
+class Server:
+    """A command that runs until it is told to end, and its lines."""
+
+    def __init__(self, command: str, folder: Path, environment: Mapping[str, str]) -> None:
+        self.command = command
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            ["bash", "-c", f"exec env {command}"], cwd=folder, env=environment, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        self._more = threading.Condition()
+        self._has_ended = False
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._more:
+                self.lines.append(line.rstrip())
+                self._more.notify_all()
+        with self._more:
+            self._has_ended = True
+            self._more.notify_all()
+
+    def until(self, ready: re.Pattern[str]) -> str | None:
+        """The first line that says so, as soon as it is there; None if the server ends without it."""
+
+        def found() -> Iterator[str]:
+            return (line for line in self.lines if ready.search(line))
+
+        with self._more:
+            assert self._more.wait_for(lambda: self._has_ended or any(found()), PATIENCE), self.lines
+            return next(found(), None)
+
+    def end(self) -> None:
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGKILL)
+            raise
+        finally:
+            self._reader.join(PATIENCE)
+            assert self.process.stdout is not None
+            self.process.stdout.close()

@@ -15,4 +15,4 @@ def test_the_commands_of_a_guide_print_what_it_shows(name, tmp_path):
 
 def test_the_commands_of_the_request_queues_guide_print_what_it_shows(tmp_path):
     """Spec: C4"""
-    assert Guide("requests.md").tried(tmp_path, "headgate.demo", "--pack", "media") >= 12
+    assert Guide("requests.md").tried(tmp_path) >= 12
