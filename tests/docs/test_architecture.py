@@ -98,16 +98,16 @@ def test_every_event_is_written_on_an_arrow_and_leads_along_it(transitions):
     assert set().union(*(events for _, events in STATES.lines)) == set().union(*transitions.values())
 
 
-def test_the_rooms_of_the_architecture_are_those_of_the_package():
-    rows = re.findall(r"^\| `(\w+/)` \|", PAGE.partition("## The rooms\n")[2], re.MULTILINE)
+def test_the_packages_of_the_architecture_are_those_of_the_code():
+    rows = re.findall(r"^\| `(\w+/)` \|", PAGE.partition("## The packages\n")[2], re.MULTILINE)
     assert sorted(rows) == sorted(f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py"))
 
 
 @pytest.mark.parametrize("name", ["architecture.md", "decisions.md"])
 def test_every_file_that_a_page_about_the_inside_names_exists(name):
     text = (ROOT / "docs" / name).read_text()
-    rooms = "|".join(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
-    named = re.findall(rf"`((?:{rooms})/[\w/]*(?:\.py)?)", text)
+    packages = "|".join(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+    named = re.findall(rf"`((?:{packages})/[\w/]*(?:\.py)?)", text)
     assert named
     assert [name for name in named if not (PACKAGE / name).exists()] == []
 

@@ -1,4 +1,4 @@
-"""The page about the inside names what is there, and leaves out no room."""
+"""The page about the inside names what is there, and leaves out none."""
 
 import re
 from pathlib import Path
@@ -19,22 +19,22 @@ def first_cells(heading: str) -> set[str]:
 
 
 def test_every_file_that_the_internals_name_exists():
-    rooms = "|".join(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists())
-    named = re.findall(rf"`((?:{rooms})/[\w/]+\.py)", PAGE)
+    packages = "|".join(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists())
+    named = re.findall(rf"`((?:{packages})/[\w/]+\.py)", PAGE)
     assert len(named) > 50
     assert [name for name in named if not (PACKAGE / name).exists()] == []
 
 
-def test_the_internals_list_every_room_of_the_package():
-    rooms = {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
+def test_the_internals_list_every_package_and_module():
+    packages = {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
     alone = {path.name for path in PACKAGE.glob("*.py")} - {"__init__.py"}
-    assert first_cells("## The rooms\n") == rooms | alone | {"console/", "src/"}
+    assert first_cells("## Packages and modules\n") == packages | alone | {"console/", "src/"}
 
 
-def test_the_internals_list_every_room_of_the_store():
+def test_the_internals_list_every_part_of_the_store():
     with open_store("sqlite://") as store:
-        rooms = {name for name in vars(store) if name != "database"}
-    assert first_cells("### The rooms of the store\n") == rooms
+        parts = {name for name in vars(store) if name != "database"}
+    assert first_cells("### The parts of the store\n") == parts
 
 
 def test_the_internals_list_every_duty():
