@@ -16,6 +16,8 @@ PATIENCE = 60.0
 ADDRESS = re.compile(r"the API and the console are at http://[^:]+:(\d+)")
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:Z| [+-]\d{4})")
 USER = re.compile(r"os:[\w.-]+")
+LOG = re.compile(r"^(\d\d:\d\d:\d\d )(\w+ +)(.*)$", re.MULTILINE)
+HERE = re.compile(r"\\\(\S+\\\)|127\S+")  # of an escaped line: a worker's name, or the server's address
 KEY = re.compile(r"^key +(hg_\S+)", re.MULTILINE)
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -154,12 +156,12 @@ class Terminal:
             self.environment = dict(line.split("=", 1) for line in names.split("\0") if line)
             return
         if shown.ready is not None:
-            printed = self._serve(shown, shown.ready)
-        else:
-            printed = self._bash(shown.command, check=shown.language != "console" and not shown.output)
-        if printed is not None and (shown.output or shown.language == "console"):
-            assert is_shown(printed, shown.output), f"{shown.command}\n{printed}"
-        if found := KEY.search(printed or ""):
+            self._serve(shown, shown.ready)
+            return
+        all_is_shown = bool(shown.output) or shown.language == "console"
+        printed = self._bash(shown.command, check=not all_is_shown)
+        assert not all_is_shown or is_shown(printed, shown.output), f"{shown.command}\n{printed}"
+        if found := KEY.search(printed):
             self.environment["KEY"] = found[1]  # as a reader would put it there
 
     def _bash(self, command: str, check: bool = False) -> str:
@@ -170,24 +172,29 @@ class Terminal:
         assert not (check and done.returncode), f"{command}\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 
-    def _serve(self, shown: Shown, ready: re.Pattern[str]) -> str | None:
-        """Start a server; what it printed, if it ended instead."""
+    def _serve(self, shown: Shown, ready: re.Pattern[str]) -> None:
+        """Start a server, and read the lines of the log that the page shows; or it ends with what the page shows."""
         if "headgate" in shown.command:
             for block in [block for block in self._servers if block != shown.block]:
                 for server in [each for each in self._servers[block] if "headgate" in each.command]:
                     self._servers[block].remove(server)
                     self._end([server])
         server = Server(shown.command, self.folder, self.environment)
-        self._servers.setdefault(shown.block, []).append(server)
         if (line := server.until(ready)) is None:
-            return "\n".join(server.lines)
+            server.end()
+            assert is_shown("\n".join(server.lines), shown.output), f"{shown.command}\n{server.lines}"
+            return
+        self._servers.setdefault(shown.block, []).append(server)
         if found := ADDRESS.search(line):
             here = "".join(f"connect-to = {host}:8000:127.0.0.1:{found[1]}\n" for host in ("localhost", "server"))
             (self.folder / ".curlrc").write_text(here)
-        return None
+        for _, level, text in LOG.findall(shown.output):
+            pattern = HERE.sub(r"\\S+", re.escape(f"{level}{text}"))
+            assert server.until(re.compile(f"{pattern}$")), (text, server.lines)
 
     def _end(self, servers: list["Server"]) -> None:
         for server in servers:
+            assert server.process.poll() is None, f"{server.command} has ended\n{server.lines}"
             server.process.terminate()
         for server in servers:
             server.end()
