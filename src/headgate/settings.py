@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -26,6 +26,8 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _BETWEEN_BROKERS = re.compile(r"\s*,\s*(?=amqps?://)")  # a comma in a password is not followed by that
 MOST_CONSUMERS = 10
 MOST_PREFETCH = 1000
+LONGEST_HEARTBEAT = 65535  # seconds, as AMQP has it
+BROKER_FILES = frozenset({"cafile", "capath", "certfile", "keyfile"})
 TYPO_SIMILARITY = 0.9  # how similar a variable's name must be to a setting's to count as a typo
 
 
@@ -182,6 +184,14 @@ def check_broker(broker: str) -> None:
             "broker: use amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// for TLS; for a cluster, "
             "give one URL for each node, separated by commas"
         )
+    for url in broker_urls(broker):
+        options = {name: values[-1] for name, values in parse_qs(urlsplit(url).query).items()}
+        heartbeat = options.get("heartbeat", "0")
+        if not heartbeat.isdecimal() or int(heartbeat) > LONGEST_HEARTBEAT:
+            raise Invalid(f"broker: heartbeat must be a number of seconds from 0 to {LONGEST_HEARTBEAT}")
+        for name in BROKER_FILES & options.keys():
+            if not Path(options[name]).exists():
+                raise Invalid(f"broker: there is no file {options[name]!r} ({name})")
 
 
 def _is_broker(url: str) -> bool:

@@ -140,6 +140,22 @@ def test_what_is_no_broker_is_refused_without_being_repeated(folder, url):
 
 
 @pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("heartbeat=x", "heartbeat must be a number of seconds from 0 to 65535"),
+        ("heartbeat=-5", "heartbeat must be"),
+        ("heartbeat=70000", "heartbeat must be"),
+        ("cafile=/no/such/ca.pem", r"there is no file '/no/such/ca.pem' \(cafile\)"),
+    ],
+)
+def test_options_of_a_broker_that_cannot_be_used_are_refused_by_name(folder, options, message):
+    """Spec: D1, X6"""
+    with pytest.raises(Invalid, match=message) as refused:
+        load(folder=folder, environment={"HEADGATE_BROKER": f"amqps://u:secret-word@one/?{options}"})
+    assert "secret-word" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
     "url",
     [
         "amqp://rabbit",

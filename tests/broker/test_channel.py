@@ -1,6 +1,7 @@
 """Our own client of RabbitMQ: what it reads is what another program wrote, however the bytes are cut."""
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -128,6 +129,34 @@ def test_a_broker_that_shows_no_sign_of_life_is_lost(broker):
         await channel.close()
 
     asyncio.run(listen())
+
+
+@pytest.mark.parametrize(
+    "bytes_", [b"\x01\x00\x00\xff\xff\xff\xff.", b"\x01\x00\x00\x00\x00\x00\x01x!"], ids=["too large", "no end"]
+)
+def test_what_is_not_amqp_ends_the_connection_at_once(bytes_):
+    """Spec: D1"""
+
+    async def connect():
+        left = asyncio.Event()
+
+        async def greet(reader, writer):
+            await reader.read(8)
+            writer.write(bytes_)
+            with suppress(ConnectionError):
+                await reader.read()
+            writer.close()
+            left.set()
+
+        async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            try:
+                await open_channel(parse(f"amqp://127.0.0.1:{port}/"), "test")
+            finally:
+                await left.wait()
+
+    with pytest.raises(Disconnected, match="what is not AMQP"):
+        asyncio.run(connect())
 
 
 @pytest.mark.parametrize(

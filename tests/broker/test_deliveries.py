@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -25,10 +26,10 @@ def exec_ids(app, task_id, kind="scheduled"):
     return [event.exec_id for event in app.store.events.of(task_id) if event.kind == kind]
 
 
-def stand_in(app, type_code):
+def stand_in(app, *types):
     """The row of a consumer that is not there: what is dispatched for it stays in the broker."""
-    detail = json.dumps({"pools": [{"types": [type_code], "slots": 9}], "broker": True})
-    return app.store.workers.register("stand-in", types=[type_code], detail=detail, lease_seconds=600)
+    detail = json.dumps({"pools": [{"types": types, "slots": 9}], "broker": True})
+    return app.store.workers.register("stand-in", types=types, detail=detail, lease_seconds=600)
 
 
 def test_a_message_that_meets_no_free_slot_goes_to_a_worker_that_has_one(app, broker, settings):
@@ -47,6 +48,31 @@ def test_a_message_that_meets_no_free_slot_goes_to_a_worker_that_has_one(app, br
             assert [task.wait_sync(30).result for task in tasks] == [round_number] * 2
             for task in tasks:
                 assert kinds(app, task.id) == ["submitted", "scheduled", "started", "completed"]
+
+
+def test_a_worker_of_many_queues_with_one_slot_spends_no_message_s_deliveries(app, broker, settings):
+    """Spec: D2. Each queue may deliver a message before the first of them has met no slot."""
+    go_on = threading.Event()
+
+    def wait() -> None:
+        go_on.wait(60)
+
+    names = [f"waiting_{number}" for number in range(6)]
+    tasks = [app.task(code=name)(wait) for name in names]
+    asyncio.run(probe_broker(broker))
+    take_all(broker, "headgate.dead")
+    with doing(settings):
+        stand_in(app, *names)
+        submitted = [task.submit_sync() for task in tasks]
+        until(lambda: all(kinds(app, task.id) == ["submitted", "scheduled"] for task in submitted))
+        with working(app, threads=1) as worker:
+            until(lambda: worker.deliveries["no slot"] > 0)
+            consumer: Any = worker._consumer
+            until(lambda: not consumer._channel.consumers)
+            go_on.set()
+            until(lambda: ended(app, *submitted))
+            assert worker.deliveries["no slot"] <= len(names) ** 2
+    assert depth(broker, "headgate.dead") == 0
 
 
 def test_no_more_messages_are_out_than_slots_so_that_priority_goes_on_working(app, broker, settings):

@@ -17,6 +17,7 @@ from headgate.broker.topology import Message
 
 OURS = 1  # the number of the channel; what concerns the connection goes by 0
 CLOSE_SECONDS = 2.0
+MOST_FRAME = 1 << 17  # bytes, unless the broker names another limit
 MOST_SILENCES = 4  # half heartbeats without a sign of the broker, then it is lost
 _GOODBYE = wire.number(2, 200) + wire.short("") + wire.number(4, 0)
 _HEARTBEAT = wire.frame(wire.HEARTBEAT, 0, b"")
@@ -61,7 +62,7 @@ class Channel(asyncio.Protocol):
         self._batches: deque[Batch] = deque()
         self._published = 0
         self._tags = count(1)
-        self._most_bytes = 4096 - wire.OVERHEAD
+        self._most_frame = MOST_FRAME
         self._arriving: Callable[[bytes], None] = _ignore  # takes the header of what comes in
         self._header = b""
         self._body_left = 0
@@ -79,9 +80,9 @@ class Channel(asyncio.Protocol):
             mechanism, answer = "EXTERNAL", ""
         said = (wire.table({**_PROPERTIES, "connection_name": name}), wire.short(mechanism), wire.long(answer.encode()))
         limits = await self._call(wire.START_OK, wire.TUNE, *said, wire.short("en_US"), channel=0)
-        most_frame = int.from_bytes(limits[6:10]) or 1 << 17
-        self._most_bytes = most_frame - wire.OVERHEAD
-        self._send(wire.TUNE_OK, limits[4:6], wire.number(4, most_frame), wire.number(2, address.heartbeat), channel=0)
+        self._most_frame = int.from_bytes(limits[6:10]) or MOST_FRAME
+        agreed = (limits[4:6], wire.number(4, self._most_frame), wire.number(2, address.heartbeat))
+        self._send(wire.TUNE_OK, *agreed, channel=0)
         await self._call(wire.OPEN, wire.OPEN_OK, wire.short(address.vhost), b"\x00\x00", channel=0)
         await self._call(wire.CHANNEL_OPEN, wire.CHANNEL_OPEN_OK, b"\x00")
         await self._call(wire.SELECT, wire.SELECT_OK, b"\x00")
@@ -138,7 +139,7 @@ class Channel(asyncio.Protocol):
     def publish(self, messages: Sequence[Message]) -> Batch:
         """Send messages in one write; the broker's answers come to the batch."""
         self._require_open()
-        encoded = b"".join([encode(OURS, message, self._most_bytes) for message in messages])
+        encoded = b"".join([encode(OURS, message, self._most_frame - wire.OVERHEAD) for message in messages])
         batch = Batch(self._published + 1, messages)
         self._published += len(messages)
         self._batches.append(batch)
@@ -198,6 +199,9 @@ class Channel(asyncio.Protocol):
         while size - at >= wire.OVERHEAD:
             kind, _, length = wire.FRAME.unpack_from(data, at)
             begin, at = at + wire.FRAME.size, at + length + wire.OVERHEAD
+            if length + wire.OVERHEAD > self._most_frame or (at <= size and data[at - 1] != wire.END[0]):
+                self._end("the broker sent what is not AMQP")
+                return
             if at > size:
                 at = begin - wire.FRAME.size
                 break

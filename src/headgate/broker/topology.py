@@ -105,7 +105,9 @@ def dead_message(event: AuditEvent, type_code: str, task: Task | None) -> Messag
             "user": task.creator, "submitted_at": task.create_date.isoformat(), "x-retry-count": task.error_count,
         }  # fmt: skip
     traced = _with_trace(headers, event.correlation_id)
-    return Message(DEAD, "task", f"dead-{event.id}", event.correlation_id, traced, _body(event, type_code))
+    return Message(
+        DEAD, "task", f"dead-{event.id}", event.correlation_id, traced, _body(event, type_code), mandatory=True
+    )
 
 
 def _body(event: AuditEvent, type_code: str) -> bytes:

@@ -107,7 +107,8 @@ class Relay(Duty):
             batch = wanted[start : start + BATCH]
             await self._send(batch, {event.id for event in first_of_each(batch)})
         failures = [event for event in events if event.kind in FINAL_FAILURES]
-        await self._deliver(await self._in_thread(self._messages, failures, self._dead_message))
+        if await self._deliver(await self._in_thread(self._messages, failures, self._dead_message)):
+            raise BrokerAway("the dead-letter queue was deleted")  # a new connection declares it again
 
     async def _send(self, events: Sequence[Heading], asking: Collection[int]) -> None:
         """Publish events, some of them to ask whether a queue is bound."""

@@ -55,7 +55,7 @@ class BrokerConsumer:
         self._tags: dict[Pool, dict[str, list[str]]] = defaultdict(dict)  # consumers of each queue, by pool
         self._full: set[Pool] = set()  # that met a message without a free slot, and consume nothing
         self._returning: set[asyncio.Task[None]] = set()
-        self._cancelling = asyncio.Lock()
+        self._changing = asyncio.Lock()  # the consumers
         self._woken = asyncio.Event()
         self._trouble = ""
         self._check_at = 0.0
@@ -108,16 +108,20 @@ class BrokerConsumer:
             self._on_change()
 
     async def _consume(self, channel: Channel, pool: Pool) -> None:
-        """Have consumers on every queue of the pool's types."""
+        """Have consumers on every queue of the pool's types, until it is full."""
         assert self._answers is not None
-        count, tags = min(self._settings.broker_consumers, pool.slots), self._tags[pool]
+        count = min(self._settings.broker_consumers, pool.slots)
         take = partial(self._take, channel, self._answers, pool)
         for queue in await self._in_thread(self._store.dispatch.queues, pool.types):
-            if queue not in tags:
-                await self._link.declare_queue(queue)
-                tags[queue] = [await self._link.consume(channel, queue, take) for _ in range(count)]
-            elif any(tag not in channel.consumers for tag in tags[queue]):
-                raise BrokerAway(f"the queue {queue} was deleted")
+            async with self._changing:
+                if pool in self._full:  # what came from an earlier queue met no slot
+                    return
+                tags = self._tags[pool]
+                if queue not in tags:
+                    await self._link.declare_queue(queue)
+                    tags[queue] = [await self._link.consume(channel, queue, take) for _ in range(count)]
+                elif any(tag not in channel.consumers for tag in tags[queue]):
+                    raise BrokerAway(f"the queue {queue} was deleted")
 
     async def _check_flow(self) -> None:
         """Reconnect if the broker has messages and does not deliver them, though there is room.
@@ -160,7 +164,7 @@ class BrokerConsumer:
             return
 
     async def _stop_consuming(self, channel: Channel, pool: Pool) -> None:
-        async with self._cancelling:
+        async with self._changing:
             if pool in self._full:
                 return
             self._full.add(pool)

@@ -1,8 +1,8 @@
 """How the broker is doing: what the dispatcher and the consumers said of themselves, and what was handed over."""
 
 import json
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -78,7 +78,7 @@ class BrokerReports(Noun):
             len(consumers),
             self._queues(db, leader, consumers),
             detail.get("messages", {}),
-            {each.name: told[each]["deliveries"] for each in told if "deliveries" in told[each]},
+            _by_name((each.name, told[each]["deliveries"]) for each in told if "deliveries" in told[each]),
             detail.get("dead_letters"),
         )
 
@@ -96,6 +96,14 @@ class BrokerReports(Noun):
                 known, since = found.get(name, BrokerQueue(name)), moment(first)
                 found[name] = BrokerQueue(name, known.tasks + count, min(since, known.since or since))
         return sorted(found.values())
+
+
+def _by_name(counts: Iterable[tuple[str, Mapping[str, int]]]) -> dict[str, Counter[str]]:
+    """Deliveries by worker; workers of one name are counted together."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for name, each in counts:
+        found[name].update(each)
+    return dict(found)
 
 
 def total(deliveries: Mapping[str, Mapping[str, int]]) -> Counter[str]:
