@@ -7,7 +7,9 @@ import pytest
 from headgate.core.errors import WorkerLost
 from headgate.core.machine import Returned
 from headgate.core.states import State
+from headgate.core.task import TaskType
 from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.store import open_store
 from tests.factories import START, lose, record, robbed, settle, submit, together, worker
 
 NEVER = "00000000-0000-0000-0000-000000000000"
@@ -105,6 +107,41 @@ def test_a_worker_that_was_declared_lost_starts_nothing(store):
     with pytest.raises(WorkerLost):
         store.executions.start_handed(consumer, reports([handed]))
     assert record(store, handed.id) == before
+
+
+def test_the_ends_of_a_worker_that_was_declared_lost_are_not_settled_with_its_starts(store):
+    """Spec: A11, D2. It would report them again, and be refused."""
+    first, second = hand_over(store, 2)
+    consumer = worker(store)
+    [running] = store.executions.start_handed(consumer, reports([first])).executions
+    lose(store, consumer)
+    before = [record(store, each.id) for each in (first, second)]
+    with pytest.raises(WorkerLost):
+        store.executions.settle_and_start([Outcome(running, Returned())], consumer, reports([second]))
+    assert [record(store, each.id) for each in (first, second)] == before
+
+
+def test_what_another_process_has_paused_is_held_back(store, url, clock, reached_by):
+    """Spec: A9, D2"""
+    [paused] = hand_over(store, 1, lane="x")
+    [free] = hand_over(store, 1)
+    with open_store(reached_by(url), clock) as other:
+        other.lanes.pause("x")
+    started = store.executions.start_handed(worker(store), reports([paused, free]))
+    assert reports(started.executions) == reports([free])
+    assert started.held_back == {(paused.id, paused.exec_id)}
+
+
+def test_a_start_has_the_timeout_that_its_type_has_by_then(store, url, clock, reached_by):
+    """Spec: D2"""
+    handed = hand_over(store, 1)
+    with open_store(reached_by(url), clock) as other:
+        other.types.put(TaskType("plain", timeout_seconds=60))
+    consumer = worker(store)
+    [execution] = store.executions.start_handed(consumer, reports(handed)).executions
+    assert (execution.timeout_seconds, execution.executing_deadline) == (60, START + timedelta(seconds=60))
+    [execution] = store.executions.start_handed(consumer, reports(hand_over(store, 1))).executions
+    assert (execution.timeout_seconds, execution.executing_deadline) == (60, START + timedelta(seconds=60))
 
 
 def test_of_workers_that_get_the_same_deliveries_at_once_one_starts_each(store):

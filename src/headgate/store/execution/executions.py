@@ -9,7 +9,7 @@ from typing import Any
 
 import headgate.store.execution.reports as reports
 import headgate.store.execution.revoke as revoke
-from headgate.core.errors import Invalid, StaleExecution, Unavailable
+from headgate.core.errors import HeadgateError, Invalid, StaleExecution, Unavailable
 from headgate.core.machine import (
     CancelReached,
     Event,
@@ -27,13 +27,22 @@ from headgate.core.task import MAX_PROGRESS_BYTES, Execution, Task, check_json, 
 from headgate.core.usage import Usage
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.version import AWAIT_EDITS
-from headgate.store.claim.contract import Claimed, ClaimRequest, Claims, Control, HeldBack, Outcome, execution_of
+from headgate.store.claim.contract import (
+    Claimed,
+    ClaimRequest,
+    Claims,
+    Control,
+    HeldBack,
+    Outcome,
+    execution_of,
+    require_live,
+)
 from headgate.store.claim.freed import give_up, take_again
 from headgate.store.db.database import Database
-from headgate.store.db.deferred import Deferred
+from headgate.store.db.deferred import Deferred, settled
 from headgate.store.db.statement import Db, Row, Statement, moment
 from headgate.store.events.audit import SYSTEM
-from headgate.store.execution.handed import EXEC_ID, HandedStarts, Report, start_in
+from headgate.store.execution.handed import EXEC_ID, HandedStarts, Report, look_and_start, start_in
 from headgate.store.execution.reports import LogLine
 from headgate.store.execution.revoke import REAPER, take_away
 from headgate.store.execution.usage import keep_usage
@@ -45,6 +54,7 @@ from headgate.store.tasks.transitions import Write, apply, finish, write_of
 MUTEX_SECONDS = 2 * 3600.0
 PROGRESS_EVENT_SECONDS = 1.0  # between two events of one execution's progress
 Settled = tuple[list[State | None], Claimed]
+Started = tuple[list[State | None], HandedStarts]
 _ENDS = Raised | Snoozed | PauseReached | CancelReached | GivenBack | LeaseLost
 
 STALE = json.dumps({"refusal": "stale-execution"})
@@ -90,22 +100,42 @@ class Executions:
 
     def settle_and_start(
         self, outcomes: Sequence[Outcome], worker_id: int, handed: Sequence[Report], *, actor: str = ""
-    ) -> tuple[list[State | None], HandedStarts]:
-        """`settle` and `start_handed` in one transaction; the dispatcher hears of the slots that are free again."""
+    ) -> Started:
+        """`settle` and `start_handed` in one transaction; the dispatcher hears of the slots that are free again.
+
+        Starts that have to be looked at first are in a second transaction.
+        """
         actor = actor or f"worker:{worker_id}"
 
-        def settle_and_start(db: Db) -> tuple[list[State | None], HandedStarts]:
+        def settle_and_start(db: Db) -> Started | Deferred[Started]:
+            alive = db.send(reports.HOLD_LIVE_WORKER, worker_id=worker_id) if outcomes and handed else None
             done = self.settle_in(db, outcomes, actor) if outcomes else []
             if done:
                 db.news.room["slots"] = len(done)
-            return done, start_in(db, self._catalog, worker_id, handed, actor)
+            if alive is not None:  # else the outcomes are not settled either
+                require_live(alive.rows(), worker_id)
+            started = start_in(db, self._catalog, worker_id, handed, actor)
+            return Deferred(lambda: (done, settled(started)))
 
         done, started = self._database.write(settle_and_start)
+        if started.unclear:
+            started = self._start_unclear(started, worker_id, actor, keep=bool(done))
         self._look_after_families(outcomes, done)
         if started.held_back:
             with suppress(Unavailable):  # they stay handed over, come again, and are held back then
                 self._take_away(lambda db: [*started.held_back], GivenBack(), actor, status=State.SCHEDULING)
         return done, started
+
+    def _start_unclear(self, started: HandedStarts, worker_id: int, actor: str, *, keep: bool) -> HandedStarts:
+        """Look at what could not be started at once; an error must not hide what is committed."""
+        try:
+            rest = self._database.write(lambda db: look_and_start(db, self._catalog, worker_id, started.unclear, actor))
+        except HeadgateError:
+            if not keep and not started.executions:
+                raise
+            rest = HandedStarts([], busy=started.unclear)
+        executions = [*started.executions, *rest.executions]
+        return HandedStarts(executions, started.stale | rest.stale, rest.held_back, rest.busy)
 
     def _look_after_families(self, outcomes: Sequence[Outcome], done: Sequence[State | None]) -> None:
         self._families.look_after(

@@ -1,19 +1,23 @@
 """Starts that the broker delivered, many at once: each is checked against the store, which alone decides."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import headgate.store.execution.reports as reports
 from headgate.core.states import State
-from headgate.core.task import Execution
+from headgate.core.task import Execution, TaskType
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.version import AWAIT_EDITS
 from headgate.store.claim.contract import LIVE_WORKER, execution_of, require_live
+from headgate.store.db.deferred import Deferred
 from headgate.store.db.statement import Db
 
 Report = tuple[int, str]  # a task and the exec_id that reports on it
 EXEC_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+_TIMEOUT = TaskType("any").timeout_seconds  # what most types have
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +25,46 @@ class HandedStarts:
     """What became of tasks that the broker delivered to a worker.
 
     `stale`: not this exec_id's to start; it was started, ended or handed over again since. `held_back`: paused.
-    `busy`: another transaction has it locked, so try again in a moment.
+    `busy`: another transaction has it locked, so try again in a moment. `unclear`: `look_and_start` has to tell.
     """
 
     executions: list[Execution]
     stale: frozenset[Report] = frozenset()
     held_back: frozenset[Report] = frozenset()
     busy: frozenset[Report] = frozenset()
+    unclear: frozenset[Report] = frozenset()
 
 
-def start_in(db: Db, catalog: Catalog, worker_id: int, handed: Sequence[Report], actor: str) -> HandedStarts:
-    """Start what was handed to a live worker, as part of a transaction; what is held back is left as it is."""
+def start_in(
+    db: Db, catalog: Catalog, worker_id: int, handed: Sequence[Report], actor: str
+) -> HandedStarts | Deferred[HandedStarts]:
+    """Start what was handed to a live worker, as part of a transaction; what is held back is left as it is.
+
+    Where no pause is known, nothing is asked first, and all statements travel with the commit: they start nothing if
+    the worker is lost, or if the catalog has been edited since this process read it.
+    """
+    version = catalog.version  # before what is said of this version
+    if db.one_writer or catalog.pauses or not handed:
+        return look_and_start(db, catalog, worker_id, handed, actor)
+    wanted = {report for report in handed if EXEC_ID.fullmatch(report[1])}
+    timeouts = {code: kind.timeout_seconds for code, kind in catalog.types.items() if kind.timeout_seconds != _TIMEOUT}
+    db.send(AWAIT_EDITS)
+    db.send(reports.HOLD_LIVE_WORKER, worker_id=worker_id)
+    started = db.each(
+        reports.START_KNOWN, ("id", "exec_id"), sorted(wanted), worker_id=worker_id, before="scheduling", actor=actor,
+        version=version, types=list(timeouts), timeouts=list(timeouts.values()), timeout=_TIMEOUT,
+    )  # fmt: skip
+
+    def finish() -> HandedStarts:
+        executions = [execution_of(row[:-1], catalog) for row in started.rows()]
+        unclear = wanted - {(each.id, each.exec_id) for each in executions}
+        return HandedStarts(executions, frozenset(handed) - wanted, unclear=frozenset(unclear))
+
+    return Deferred(finish)
+
+
+def look_and_start(db: Db, catalog: Catalog, worker_id: int, handed: Collection[Report], actor: str) -> HandedStarts:
+    """`start_in`, one step after the other."""
     if not handed:
         return HandedStarts([])
     db.send(AWAIT_EDITS)

@@ -31,24 +31,20 @@ START = Statement(
 )
 # A start that the broker delivered: the worker that received it now owns the task. It never waits: a row that another
 # transaction has locked stays `scheduling`, and is tried again.
-_AT = "width_bucket(t.id, :id::bigint[])"
-START_HANDED = Statement(
-    sqlite=f"""
-    UPDATE headgate_task SET status = 'running', started_at = :now, worker_id = :worker_id,
-           executing_deadline = {{now + coalesce(timeout_seconds, :timeout)}}, update_date = :now, seq = seq + 1
-     WHERE id = :id AND status = :before AND exec_id = :exec_id
-       AND NOT cancel_requested AND NOT pause_requested
-    RETURNING {_EXECUTION}, seq
-    """,
-    postgres=f"""
+
+
+def _start_handed(guard: str, known: str, timeout: str) -> str:
+    """PostgreSQL: only if `guard` holds, only tasks that are `known`, which may run for `timeout` by their type."""
+    return f"""
     WITH mine AS MATERIALIZED (
         SELECT t.id FROM unnest(:id::bigint[], :exec_id::uuid[]) AS o(id, exec_id)
           CROSS JOIN LATERAL (
             SELECT t.id FROM headgate_task t WHERE t.id = o.id AND t.status = :before AND t.exec_id = o.exec_id
-               AND NOT t.cancel_requested AND NOT t.pause_requested FOR NO KEY UPDATE SKIP LOCKED) t
+               AND NOT t.cancel_requested AND NOT t.pause_requested {known} FOR NO KEY UPDATE SKIP LOCKED) t
+         {guard}
     ), changed AS (
         UPDATE headgate_task t SET status = 'running', started_at = {{now}}, worker_id = :worker_id,
-               executing_deadline = {{now + coalesce(t.timeout_seconds, (:timeout::float8[])[{_AT}])}},
+               executing_deadline = {{now + coalesce(t.timeout_seconds, {timeout})}},
                update_date = {{now}}, seq = t.seq + 1
          WHERE t.id = ANY(ARRAY(SELECT id FROM mine))
         RETURNING t.*
@@ -57,8 +53,32 @@ START_HANDED = Statement(
         SELECT id, tenant_id, seq, {{now}}, 'started', 'scheduling', 'running', :actor, exec_id FROM changed
     )
     SELECT {_EXECUTION}, seq FROM changed
+    """
+
+
+START_HANDED = Statement(
+    sqlite=f"""
+    UPDATE headgate_task SET status = 'running', started_at = :now, worker_id = :worker_id,
+           executing_deadline = {{now + coalesce(timeout_seconds, :timeout)}}, update_date = :now, seq = seq + 1
+     WHERE id = :id AND status = :before AND exec_id = :exec_id
+       AND NOT cancel_requested AND NOT pause_requested
+    RETURNING {_EXECUTION}, seq
     """,
+    postgres=_start_handed("", "", "(:timeout::float8[])[width_bucket(t.id, :id::bigint[])]"),
 )
+# What a process knows of the catalog is passed with its version, and means nothing to any other version. Each lookup
+# is a subquery: a join may be planned the other way round.
+START_KNOWN = Statement(
+    postgres=_start_handed(
+        """
+        WHERE (SELECT version FROM headgate_catalog WHERE one = 1) = :version
+           AND (SELECT NOT lost FROM headgate_worker WHERE id = :worker_id)
+        """,
+        "AND (SELECT s.id FROM headgate_stream s WHERE s.id = t.stream_id) IS NOT NULL",
+        "(:timeouts::float8[])[array_position(:types::text[], t.type)], :timeout::float8",
+    )
+)
+HOLD_LIVE_WORKER = Statement("SELECT 1 FROM headgate_worker WHERE id = :worker_id AND NOT lost {lock FOR SHARE}")
 HANDED = Statement("SELECT id, exec_id, type, stream_id FROM headgate_task WHERE id {in ids} AND status = :before")
 TYPE_AND_STREAM = Statement("SELECT type, stream_id FROM headgate_task WHERE id = :id")
 # A task with an exec_id is running or about to run, as the schema ensures, so no index by status is needed.
