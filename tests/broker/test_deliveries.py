@@ -13,6 +13,7 @@ import pytest
 from headgate.broker.connection import probe_broker
 from headgate.core.states import State
 from headgate.duties import Dispatcher
+from headgate.duties.dispatcher import DRAINED_SECONDS
 from headgate.environment import new_uuid7
 from headgate.store.execution.workers import DISPATCHER
 from headgate.threads import inline
@@ -374,3 +375,27 @@ def test_a_message_that_starts_nothing_is_sent_again_later_each_time(app, broker
 
     assert asyncio.run(dispatch()) == [1, 1, 2, 2, 3, 3, 4]
     assert len(take_all(broker, f"headgate.tasks.default.{patient._handler.code}")) == 4
+
+
+def test_a_dispatcher_claims_again_at_once_only_if_every_slot_is_taken(app, broker, settings):
+    """Spec: D1. A claim in vain would run beside the starts of what was just handed over."""
+
+    @app.task
+    def scarce() -> None: ...
+
+    scarce.submit_sync()
+    stand_in(app, "scarce")  # with nine slots
+
+    async def turns():
+        dispatcher = Dispatcher(app.store, settings, inline)
+        try:
+            yield await dispatcher.turn(), dispatcher.next_in
+            app.submit_many_sync([scarce.call() for _ in range(20)])
+            yield await dispatcher.turn(), dispatcher.next_in
+        finally:
+            await dispatcher.stop()
+
+    async def followed():
+        return [turn async for turn in turns()]
+
+    assert asyncio.run(followed()) == [(0, DRAINED_SECONDS), (8, None)]

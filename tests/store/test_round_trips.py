@@ -37,6 +37,29 @@ def reports(dispatched):
     return [(each.execution.id, each.exec_id) for each in dispatched.handovers]
 
 
+def test_a_claim_for_the_broker_takes_two_round_trips_while_slots_are_left(store, trips):
+    """Spec: D1"""
+    leader = lead(store)
+    consumer(store, (["plain"], 9))
+    store.dispatch.take(leader)
+    tasks = [submit(store).id for _ in range(3)]
+    trips.clear()
+    assert ids(store.dispatch.take(leader)) == tasks
+    assert len(trips) == 2
+
+
+def test_a_claim_for_the_broker_takes_a_third_one_when_slots_are_free_again(store, trips):
+    """Spec: D1"""
+    leader, here = lead(store), consumer(store, (["plain"], 1))
+    first, second = submit(store), submit(store)
+    started = store.executions.start_handed(here, reports(store.dispatch.take(leader))).executions
+    assert [each.id for each in started] == [first.id]
+    store.executions.settle([Outcome(each, Returned()) for each in started])
+    trips.clear()
+    assert ids(store.dispatch.take(leader)) == [second.id]
+    assert len(trips) == 3
+
+
 def test_a_delivered_start_takes_one_round_trip(store, trips):
     """Spec: D2"""
     leader, here = lead(store), consumer(store, (["plain"], 9))

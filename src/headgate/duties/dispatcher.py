@@ -24,6 +24,7 @@ from headgate.threads import InThread
 ACTOR = "system:dispatcher"
 LONGEST_PAUSE = 1.0
 BUSY_SECONDS = 0.005
+DRAINED_SECONDS = 0.01
 LONGEST_RESEND = 300.0
 log = logging.getLogger("headgate.broker")
 _REASONS = {
@@ -164,6 +165,9 @@ class Dispatcher(Duty):
             self._look_at = self.monotonic() + min(self.pause, self._settings.broker_resend_seconds / 2)
             await self._confirmed()
             await self._look_after(worker_id)
+        if dispatched.handovers and dispatched.slots_left and not dispatched.busy:
+            self.next_in = DRAINED_SECONDS  # nothing more waits, and a claim in vain would hold up these starts
+            return 0
         return len(dispatched.handovers)
 
     async def _confirmed(self) -> None:

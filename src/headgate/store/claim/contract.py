@@ -4,8 +4,9 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
 
 from headgate.core.choice import Candidate, Choice, Order, choose
@@ -73,6 +74,7 @@ class Claimed:
     busy: bool = False
     token_in: float | None = None
     start_in: float | None = None
+    submitted_at: list[datetime] = field(default_factory=list)  # of each that is handed over to be confirmed
 
 
 class Outcome(NamedTuple):
@@ -120,8 +122,14 @@ class Claims(ABC):
         return self._database.write(lambda db: self.take_in(db, request))
 
     @abstractmethod
-    def take_in(self, db: Db, request: ClaimRequest) -> Claimed | Deferred[Claimed]:
-        """`take`, as part of a transaction."""
+    def take_in(
+        self, db: Db, request: ClaimRequest, allowed: Callable[[], int] | None = None
+    ) -> Claimed | Deferred[Claimed]:
+        """`take`, as part of a transaction.
+
+        `allowed` says how many may be taken, once the transaction's first answers are there; the request's own limit is
+        then what is expected, and only guides the first reading.
+        """
 
 
 # Hops over the ready index: streams that have nothing are not visited.

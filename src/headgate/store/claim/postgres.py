@@ -5,7 +5,8 @@ what it limits is counted in a later one. A claim takes every lock with SKIP LOC
 cannot deadlock: what another transaction holds is `busy`, not empty.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from headgate.core.choice import Choice, choose
 from headgate.core.turns import Turns
@@ -32,7 +33,7 @@ from headgate.store.db.columns import CLAIMED, listed
 from headgate.store.db.database import Database
 from headgate.store.db.deferred import Deferred
 from headgate.store.db.indexes import LINE_STATES
-from headgate.store.db.statement import SPACE, Db, Statement
+from headgate.store.db.statement import SPACE, Db, Statement, moment
 from headgate.store.tasks.mutex_queue import stripe
 
 _LOCKED = "FOR NO KEY UPDATE SKIP LOCKED"
@@ -68,7 +69,8 @@ def _take(mine: str, ids: str, condition: str) -> Statement:
                    executing_deadline = {{now + coalesce(t.timeout_seconds, (:timeout::float8[])[{_AT}])}},
                    update_date = {{now}}, seq = t.seq + 1
              WHERE t.id = ANY({ids}) AND t.status = :before {condition}
-            RETURNING {_TAKEN}, t.seq, t.claim_no
+            RETURNING {_TAKEN}, CASE WHEN :after = 'scheduling' THEN t.create_date END AS submitted_at,
+                      t.seq, t.claim_no
         ), noted AS (
             INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
             SELECT id, tenant_id, seq, {{now}}, :kind, :before, status, :actor, exec_id::uuid FROM taken
@@ -122,7 +124,9 @@ class PostgresClaims(Claims):
     def turns(self) -> Turns:
         return self._cursors.turns
 
-    def take_in(self, db: Db, request: ClaimRequest) -> Claimed | Deferred[Claimed]:
+    def take_in(
+        self, db: Db, request: ClaimRequest, allowed: Callable[[], int] | None = None
+    ) -> Claimed | Deferred[Claimed]:
         catalog, cursors = self._catalog, self._cursors
         alive = db.send(LIVE_WORKER, worker_id=request.worker_id)
         version = db.send(VERSION)
@@ -137,9 +141,13 @@ class PostgresClaims(Claims):
         if version.rows()[0][0] != catalog.version:  # the request was made with an outdated catalog
             catalog.refresh(db)
             cursors.forget()
-            return self.take_in(db, request)
+            return self.take_in(db, request, allowed)
         if (before := earlier_answer(db, catalog, request)) is not None:
             return before
+        if allowed is not None:
+            if (most := allowed()) < 1:
+                return Claimed([])
+            request = heads.request = replace(request, limit=most)
         limits.learn(db, cursors)
         if held := held_by(limits.pauses, streams):
             streams = [stream for stream in streams if stream.id not in held]
@@ -199,8 +207,10 @@ class PostgresClaims(Claims):
             cursors.use_turns(choice.turns_of(row[0] for row in rows))
             if rows:
                 _remember_started(choice, limits, cursors, taken.keys(), claim_no=rows[0][-1])
-            executions = [execution_of(row[:-2], catalog) for row in rows]
-            return Claimed(executions, limits.busy or bool(left), cursors.next_token_in(catalog, request))
+            executions = [execution_of(row[:-3], catalog) for row in rows]
+            submitted_at = [moment(row[-3]) for row in rows] if request.confirm else []
+            busy = limits.busy or bool(left)
+            return Claimed(executions, busy, cursors.next_token_in(catalog, request), submitted_at=submitted_at)
 
         return Deferred(finish)
 

@@ -1,6 +1,8 @@
 """The claim on SQLite: one writer at a time, so what is read stands until it is written."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from headgate.core.choice import Candidate, Choice, choose
@@ -44,7 +46,8 @@ RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit WHERE 
 HELD_IN_LANE = Statement(f"SELECT count(*) FROM headgate_task WHERE lane = :lane AND status IN {HELD_STATES}")
 USING = Statement(f"SELECT uses FROM headgate_task WHERE uses IS NOT NULL AND status IN {HELD_STATES}")
 # All that an execution is made of is read with the head: the update then needs no answer.
-_HEAD = ", ".join((*OF_ROW, "attempt", "timeout_seconds", "seq"))
+_HEAD = ", ".join((*OF_ROW, "attempt", "timeout_seconds", "create_date", "seq"))
+_SUBMITTED_AT = -2
 HEADS = Statement(
     sqlite=f"""
     SELECT {_HEAD} FROM headgate_task
@@ -103,7 +106,11 @@ class SqliteClaims(Claims):
     def turns(self) -> Turns:
         return self._cursors.turns
 
-    def take_in(self, db: Db, request: ClaimRequest) -> Claimed:
+    def take_in(self, db: Db, request: ClaimRequest, allowed: Callable[[], int] | None = None) -> Claimed:
+        if allowed is not None:
+            if (most := allowed()) < 1:
+                return Claimed([])
+            request = replace(request, limit=most)
         catalog, turns, now = self._catalog, self._cursors.turns, clock(db).timestamp()
         require_live(db.rows(LIVE_WORKER, worker_id=request.worker_id), request.worker_id)
         catalog.refresh(db)
@@ -141,7 +148,8 @@ class SqliteClaims(Claims):
         start_in = None if executions else min(waits.values(), default=None)
         token_in = self._next_token_in(streams, buckets, choice, now)
         opens = [wait for wait in (token_in, *held.values()) if wait is not None and wait < math.inf]
-        return Claimed(executions, token_in=min(opens, default=None), start_in=start_in)
+        submitted_at = [moment(heads[each.id][_SUBMITTED_AT]) for each in executions] if request.confirm else []
+        return Claimed(executions, token_in=min(opens, default=None), start_in=start_in, submitted_at=submitted_at)
 
     def _heads(
         self, db: Db, request: ClaimRequest, streams: list[Stream], room: dict[str, int], asked: Asked
@@ -183,7 +191,7 @@ class SqliteClaims(Claims):
         executions, rows, events = [], [], []
         deadlines: dict[float, tuple[int, datetime]] = {}
         for chosen, exec_id in zip(choice.chosen, new_ids(len(choice.chosen)), strict=True):
-            *own, tenant_id, type_code, attempt, timeout, seq = heads[chosen.id]
+            *own, tenant_id, type_code, attempt, timeout, _, seq = heads[chosen.id]
             stream = self._catalog.streams[chosen.stream_id]
             rules = self._catalog.type(type_code)
             timeout = rules.timeout_seconds if timeout is None else timeout

@@ -1,13 +1,14 @@
 """The dispatcher: the one process at a time that hands queued tasks to the broker, and what it has handed over."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from operator import itemgetter
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
-from headgate.core.dispatch import budgets
+from headgate.core.dispatch import Budget, budgets
 from headgate.core.queues import Pair, queue_name, queues_of, routes
 from headgate.core.task import Execution
 from headgate.store.catalog.catalog import Catalog
@@ -15,12 +16,12 @@ from headgate.store.catalog.streams import pairs_of
 from headgate.store.claim.contract import Claimed, ClaimRequest, Claims, execution_of
 from headgate.store.db.columns import CLAIMED
 from headgate.store.db.database import Database, Noun, reads, writes
-from headgate.store.db.deferred import settled
+from headgate.store.db.deferred import Deferred, settled
 from headgate.store.db.indexes import HELD_STATES
-from headgate.store.db.statement import Db, Row, Statement, clock, moment
+from headgate.store.db.statement import Db, Statement, moment
 from headgate.store.execution.agents import ONE_AT_A_TIME
 from headgate.store.execution.workers import DISPATCHER, register
-from headgate.store.reading.pools import WorkerPool, live_pools
+from headgate.store.reading.pools import WorkerPool, ask_pools, pools_in
 
 _NAMED = "name = :name AND agent_id IS NULL AND NOT lost"
 END_OLD = Statement(f"UPDATE headgate_worker SET lost = true WHERE {_NAMED} AND lease_until <= {{now}}")
@@ -48,7 +49,6 @@ STALLED = Statement(
        AND t.scheduling_time < {{now - :seconds}} LIMIT 1
     """
 )
-SUBMITTED_AT = Statement("SELECT id, create_date FROM headgate_task WHERE id {in ids}")
 
 
 class Handover(NamedTuple):
@@ -65,11 +65,12 @@ class Handover(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """What may be handed over now; `busy` and `token_in` as for a claim."""
+    """What may be handed over now; `busy` and `token_in` as for a claim. `slots_left`: of every kind that there are."""
 
     handovers: list[Handover]
     busy: bool = False
     token_in: float | None = None
+    slots_left: bool = False
 
 
 class Dispatch(Noun):
@@ -80,6 +81,7 @@ class Dispatch(Noun):
         self._catalog = catalog
         self._claims = claims
         self._routes: tuple[int, dict[Pair, str]] = (-1, {})  # of a version of the catalog
+        self._spare: Budget | None = None  # what the last claim left free, and the next one may expect
 
     @writes
     def lead(self, db: Db, lease_seconds: float, detail: str | None = None) -> int | None:
@@ -99,20 +101,33 @@ class Dispatch(Noun):
         return bool(db.rows(LEADER, name=DISPATCHER))
 
     @writes
-    def take(self, db: Db, worker_id: int) -> Dispatched:
+    def take(self, db: Db, worker_id: int) -> Dispatched | Deferred[Dispatched]:
         """Claim for the broker, as `scheduling`: only what live consumers serve, and no more than their free slots."""
-        pools = _consumers(db)
-        held = db.rows(HELD, name=DISPATCHER) if pools else []
-        claims = []
-        for types, free in budgets(_free_slots(pools, held), _in_broker(held)):
-            request = ClaimRequest(worker_id, free, types=types, confirm=True)
-            claims.append(settled(self._claims.take_in(db, request)))
-        executions = [execution for claimed in claims for execution in claimed.executions]
-        times: dict[int, Any] = dict(db.rows(SUBMITTED_AT, ids=[each.id for each in executions])) if executions else {}
+        load, claims = _Load(db), dict[frozenset[str], Claimed | Deferred[Claimed]]()
+        for types, expected in self._budgets(load):
+            claims = {each: settled(claimed) for each, claimed in claims.items()}
+            request = ClaimRequest(worker_id, expected, types=types, confirm=True)
+            claims[types] = self._claims.take_in(db, request, partial(load.free, types))
+        return Deferred(lambda: self._dispatched(load, {each: settled(claimed) for each, claimed in claims.items()}))
+
+    def _budgets(self, load: "_Load") -> Iterator[Budget]:
+        """What to claim for. First what the last claim left free, as if nothing had changed: so what the heads of
+        the queues are is asked together with how much is free now."""
+        expected = self._spare
+        if expected is not None:
+            yield expected
+        yield from (each for each in load.budgets if expected is None or each.types != expected.types)
+
+    def _dispatched(self, load: "_Load", claims: Mapping[frozenset[str], Claimed]) -> Dispatched:
+        left = [Budget(types, load.free(types) - len(claimed.executions)) for types, claimed in claims.items()]
+        self._spare = max((each for each in left if each.free > 0), key=attrgetter("free"), default=None)
+        taken = claims.values()
+        found = [pair for each in taken for pair in zip(each.executions, each.submitted_at, strict=True)]
         return Dispatched(
-            self._handovers((each, times[each.id]) for each in executions),
-            any(claimed.busy for claimed in claims),
-            _first_token(claims),
+            self._handovers(found),
+            any(each.busy for each in taken),
+            min((each.token_in for each in taken if each.token_in is not None), default=None),
+            all(each.free > 0 for each in left),
         )
 
     @reads
@@ -131,13 +146,12 @@ class Dispatch(Noun):
     @reads
     def served_types(self, db: Db) -> frozenset[str]:
         """The types that live consumers of the broker serve."""
-        return frozenset(type_code for pool in _consumers(db) for type_code in pool.types or ())
+        return frozenset(type_code for pool in _Load(db).consumers for type_code in pool.types or ())
 
     @reads
     def types_with_room(self, db: Db) -> frozenset[str]:
         """The types for which a live consumer of the broker has a free slot, whatever is on its way there."""
-        free = _free_slots(_consumers(db), db.rows(HELD, name=DISPATCHER))
-        return frozenset(type_code for types, slots in free if slots > 0 for type_code in types)
+        return frozenset(type_code for types, free in _Load(db).slots if free > 0 for type_code in types)
 
     @reads
     def queues(self, db: Db, types: frozenset[str]) -> list[str]:
@@ -159,24 +173,35 @@ class Dispatch(Noun):
         return [Handover(each, moment(at), queues[each.lane, each.type]) for each, at in executions]
 
 
-def _consumers(db: Db) -> list[WorkerPool]:
-    return [pool for pool in live_pools(db, clock(db)) if pool.by_broker and not pool.stuck]
+class _Load:
+    """The slots of live consumers of the broker, and what is in them: asked for at once, read when it is needed."""
 
+    def __init__(self, db: Db) -> None:
+        self._pools = ask_pools(db)
+        self._held = db.send(HELD, name=DISPATCHER)
 
-def _free_slots(pools: list[WorkerPool], held: list[Row]) -> list[tuple[frozenset[str], int]]:
-    def taken(pool: WorkerPool) -> int:
-        return sum(count for holder, type_code, count, _ in held if pool.holds(holder, type_code))
+    @cached_property
+    def consumers(self) -> list[WorkerPool]:
+        return [pool for pool in pools_in(self._pools.rows()) if pool.by_broker and not pool.stuck]
 
-    return [(pool.types or frozenset(), (pool.slots or 0) - taken(pool)) for pool in pools]
+    @cached_property
+    def slots(self) -> list[tuple[frozenset[str], int]]:
+        """The free slots of each, whatever is on its way there."""
+        held = self._held.rows()
 
+        def taken(pool: WorkerPool) -> int:
+            return sum(count for holder, type_code, count, _ in held if pool.holds(holder, type_code))
 
-def _in_broker(held: list[Row]) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for _, type_code, count, is_dispatchers in held:
-        if is_dispatchers:
-            found[type_code] += count
-    return found
+        return [(pool.types or frozenset(), (pool.slots or 0) - taken(pool)) for pool in self.consumers]
 
+    @cached_property
+    def budgets(self) -> list[Budget]:
+        in_broker: Counter[str] = Counter()
+        for _, type_code, count, is_dispatchers in self._held.rows():
+            if is_dispatchers:
+                in_broker[type_code] += count
+        return budgets(self.slots, in_broker)
 
-def _first_token(claims: list[Claimed]) -> float | None:
-    return min((claimed.token_in for claimed in claims if claimed.token_in is not None), default=None)
+    def free(self, types: frozenset[str]) -> int:
+        """How much may be claimed for consumers that serve these types."""
+        return next((each.free for each in self.budgets if each.types == types), 0)

@@ -4,13 +4,12 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Any
 
 from headgate.core.errors import Invalid, WorkerLost
 from headgate.core.task import check_name
 from headgate.store.db.database import Database
 from headgate.store.db.indexes import HELD_STATES
-from headgate.store.db.statement import Db, Statement, moment
+from headgate.store.db.statement import Db, Row, Statement, moment
 from headgate.store.events.audit import record_system
 from headgate.store.execution.revoke import REAPER
 from headgate.store.wakeup.wakeups import Wakeups
@@ -88,6 +87,9 @@ MARK_LOST = Statement(
 )
 _COLUMNS = tuple(field.name for field in fields(WorkerRecord) if field.name not in ("running", "stuck"))
 WORKERS = Statement(f"SELECT {', '.join(_COLUMNS)} FROM headgate_worker WHERE NOT lost OR :all ORDER BY id")
+LIVE_WORKERS = Statement(
+    f"SELECT {', '.join(_COLUMNS)} FROM headgate_worker WHERE NOT lost AND lease_until >= {{now}} ORDER BY id"
+)
 LOADS = Statement(f"SELECT worker_id, count(*) FROM headgate_task WHERE status IN {HELD_STATES} GROUP BY worker_id")
 LOADS_OF_TENANT = Statement(
     f"""
@@ -261,10 +263,12 @@ def _requests(db: Db, worker_id: int, held: Collection[int]) -> list[Request]:
 def workers(db: Db, *, lost_too: bool = False) -> list[WorkerRecord]:
     rows = db.rows(WORKERS, all=lost_too)
     loads: dict[int, int] = dict(db.rows(LOADS)) if rows else {}
-    return [_record(dict(zip(_COLUMNS, row, strict=True)), loads.get(row[0], 0)) for row in rows]
+    return [record_of(row, loads.get(row[0], 0)) for row in rows]
 
 
-def _record(values: dict[str, Any], running: int) -> WorkerRecord:
+def record_of(row: Row, running: int = 0) -> WorkerRecord:
+    """What a row of `WORKERS` or `LIVE_WORKERS` says of an executor."""
+    values = dict(zip(_COLUMNS, row, strict=True))
     types = json.loads(values["types"])
     made = {
         "types": None if types is None else tuple(types),

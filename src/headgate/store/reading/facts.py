@@ -79,7 +79,7 @@ def facts_of(db: Db, catalog: Catalog, task: Task, viewer: int | None = None) ->
     holder, ahead = _mutex_facts(db, task)
     buckets = db.rows(RATES, names=catalog.buckets(task))
     now = clock(db)
-    pools = live_pools(db, now)
+    pools = live_pools(db)
     servers, in_slots = _servers(db, task, pools, now, viewer)
     holds = holds_of(db, task.id) if task.status is State.RUNNING else []
     uses = read_uses(db, [*catalog.type(task.type).uses, *(hold.resource for hold in holds)])

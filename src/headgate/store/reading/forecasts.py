@@ -223,7 +223,7 @@ class _View:
 
     @cached_property
     def pools(self) -> list[WorkerPool]:
-        return [pool for pool in live_pools(self.db, self.now) if not pool.stuck]
+        return [pool for pool in live_pools(self.db) if not pool.stuck]
 
     @cached_property
     def sampled(self) -> dict[int, list[_Sampled]]:

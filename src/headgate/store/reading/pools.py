@@ -1,11 +1,12 @@
 """The slots of live workers and agents: who could run a task."""
 
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from headgate.store.db.statement import Db
-from headgate.store.execution.workers import BY_BROKER, WorkerRecord, name_for, workers
+from headgate.store.db.statement import Db, PendingRows, Row
+from headgate.store.execution.workers import BY_BROKER, LIVE_WORKERS, WorkerRecord, name_for, record_of
 
 
 class WorkerPool(NamedTuple):
@@ -40,9 +41,18 @@ class WorkerPool(NamedTuple):
         return worker_id == self.worker_id and (self.types is None or type_code in self.types)
 
 
-def live_pools(db: Db, now: datetime) -> list[WorkerPool]:
+def live_pools(db: Db) -> list[WorkerPool]:
     """The pools of all workers and agents whose lease has not run out."""
-    return [pool for worker in workers(db) if worker.lease_until >= now for pool in _pools_of(worker)]
+    return pools_in(ask_pools(db).rows())
+
+
+def ask_pools(db: Db) -> PendingRows:
+    """Ask for `live_pools` without waiting for the answer, which `pools_in` reads."""
+    return db.send(LIVE_WORKERS)
+
+
+def pools_in(rows: Iterable[Row]) -> list[WorkerPool]:
+    return [pool for row in rows for pool in _pools_of(record_of(row))]
 
 
 def _pools_of(worker: WorkerRecord) -> list[WorkerPool]:
