@@ -11,15 +11,13 @@ from headgate.core.task import DEFAULT_LANE
 from headgate.store.store import open_store
 
 CONCURRENCY = 1600  # 400 is slower: a task has its slot from the claim on, and is longer on its way
-CONSUMERS = 5
-PREFETCH = CONCURRENCY // CONSUMERS
 
 
 class Broker(Headgate):
     """Its URL is that of the database, a space, and that of the broker."""
 
     settings = (
-        f"headgate work --concurrency {CONCURRENCY}, {CONSUMERS} consumers with prefetch {PREFETCH}, quorum queues, "
+        f"headgate work --concurrency {CONCURRENCY}, broker_prefetch 0 (the slots), quorum queues, "
         "publisher confirms, acknowledged when the start is committed; `headgate duties` beside the workers"
     )
 
@@ -49,9 +47,8 @@ class Broker(Headgate):
         self._execute("duties")
 
     def _execute(self, *words: str) -> None:
-        settings = {"HEADGATE_BROKER_CONSUMERS": str(CONSUMERS), "HEADGATE_BROKER_PREFETCH": str(PREFETCH)}
         options = ("--url", self.url, "--broker", self._broker)
-        os.execve(COMMAND, [COMMAND, *words, *options], os.environ | settings)
+        os.execve(COMMAND, [COMMAND, *words, *options], os.environ | {"HEADGATE_BROKER_PREFETCH": "0"})
 
 
 if __name__ == "__main__":

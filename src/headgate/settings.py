@@ -49,7 +49,7 @@ class Settings:
     # amqp://… of a RabbitMQ, or of each node of a cluster with commas between; without one workers claim from the store
     broker: str = field(default="", repr=False)
     broker_consumers: int = 5  # of each queue, in each worker
-    broker_prefetch: int = 1  # messages that a consumer may hold unacknowledged
+    broker_prefetch: int = 1  # messages that a consumer may hold unacknowledged; 0: its share of the slots
     broker_resend_seconds: float = 10.0  # after which a message that started nothing is sent again
     host: str = "127.0.0.1"
     port: int = 8000
@@ -113,8 +113,8 @@ class Settings:
         check_broker(self.broker)
         if not 1 <= self.broker_consumers <= MOST_CONSUMERS:
             raise Invalid(f"broker_consumers must be between 1 and {MOST_CONSUMERS}")
-        if not 1 <= self.broker_prefetch <= MOST_PREFETCH:
-            raise Invalid(f"broker_prefetch must be between 1 and {MOST_PREFETCH}")
+        if not 0 <= self.broker_prefetch <= MOST_PREFETCH:
+            raise Invalid(f"broker_prefetch must be between 0 and {MOST_PREFETCH}")
         if not self.host:
             raise Invalid("host must be an address or a name")
         if any(len(secret) < SHORTEST_SERVER_SECRET for secret in self.secrets):

@@ -179,7 +179,7 @@ def test_the_nodes_of_a_cluster_are_named_by_urls_with_commas_between():
 
 
 @pytest.mark.parametrize(
-    "setting", ["broker_consumers=0", "broker_consumers=11", "broker_prefetch=0", "broker_resend_seconds=0"]
+    "setting", ["broker_consumers=0", "broker_consumers=11", "broker_prefetch=-1", "broker_resend_seconds=0"]
 )
 def test_figures_of_the_broker_have_bounds(folder, setting):
     """Spec: D2, X6"""

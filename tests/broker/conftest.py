@@ -43,10 +43,17 @@ def resend() -> float:
 
 
 @pytest.fixture
-def settings(url: str, broker: str, resend: float) -> Settings:
+def prefetch() -> int:
+    """How many messages a consumer may hold; a test may have another figure."""
+    return 1
+
+
+@pytest.fixture
+def settings(url: str, broker: str, resend: float, prefetch: int) -> Settings:
     return Settings(
-        url=url, broker=broker, broker_resend_seconds=resend, beat_seconds=0.5, lease_seconds=5.0, poll_seconds=0.2
-    )
+        url=url, broker=broker, broker_resend_seconds=resend, broker_prefetch=prefetch,
+        beat_seconds=0.5, lease_seconds=5.0, poll_seconds=0.2,
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from headgate.broker.channel import Channel
 from headgate.broker.connection import probe_broker
 from headgate.core.states import State
 from headgate.duties import Dispatcher
@@ -399,3 +400,27 @@ def test_a_dispatcher_claims_again_at_once_only_if_every_slot_is_taken(app, brok
         return [turn async for turn in turns()]
 
     assert asyncio.run(followed()) == [(0, DRAINED_SECONDS), (8, None)]
+
+
+@pytest.mark.parametrize("prefetch", [0])
+def test_a_prefetch_of_0_takes_as_many_messages_at_once_as_there_are_slots(app, broker, settings, monkeypatch):
+    """Spec: D2"""
+    asked, ask = [], Channel.basic_qos
+
+    async def noted(channel, count):
+        asked.append(count)
+        await ask(channel, count)
+
+    monkeypatch.setattr(Channel, "basic_qos", noted)
+
+    @app.task
+    async def light() -> None: ...
+
+    @app.task
+    def heavy() -> None: ...
+
+    with doing(settings), working(app, concurrency=12, threads=2):
+        until(lambda: by_broker(app))
+        light.submit_sync().wait_sync(30)
+        heavy.submit_sync().wait_sync(30)
+    assert asked == [3, 1], "five consumers of the one queue, two of the other"

@@ -13,7 +13,7 @@ from headgate.broker.topology import delivered_task
 from headgate.core.errors import Unavailable
 from headgate.environment import monotonic
 from headgate.pauses import wait
-from headgate.settings import Settings
+from headgate.settings import MOST_PREFETCH, Settings
 from headgate.store.store import Store
 from headgate.threads import InThread
 from headgate.worker.acknowledgements import Acknowledgements
@@ -82,8 +82,6 @@ class BrokerConsumer:
     async def _look(self) -> None:
         channel = await self._link.channel()
         if channel is not self._channel:
-            async with asyncio.timeout(CONFIRM_SECONDS):
-                await channel.basic_qos(self._settings.broker_prefetch)
             self._channel, self._answers = channel, Acknowledgements(channel)
             self._tags.clear()
             self._full.clear()
@@ -111,6 +109,7 @@ class BrokerConsumer:
         """Have consumers on every queue of the pool's types, until it is full."""
         assert self._answers is not None
         count = min(self._settings.broker_consumers, pool.slots)
+        prefetch = self._settings.broker_prefetch or min(-(-pool.slots // count), MOST_PREFETCH)
         take = partial(self._take, channel, self._answers, pool)
         for queue in await self._in_thread(self._store.dispatch.queues, pool.types):
             async with self._changing:
@@ -119,6 +118,8 @@ class BrokerConsumer:
                 tags = self._tags[pool]
                 if queue not in tags:
                     await self._link.declare_queue(queue)
+                    async with asyncio.timeout(CONFIRM_SECONDS):
+                        await channel.basic_qos(prefetch)  # of the consumers that follow
                     tags[queue] = [await self._link.consume(channel, queue, take) for _ in range(count)]
                 elif any(tag not in channel.consumers for tag in tags[queue]):
                     raise BrokerAway(f"the queue {queue} was deleted")
