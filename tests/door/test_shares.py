@@ -7,9 +7,12 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from headgate.api.door.principal import Principal
+from headgate.api.door.shares import TASKS_A_TOKEN, Shares, ShareUsedUp
 from headgate.api.server import THREADS
 from headgate.core.keys import Role
 from headgate.core.task import TaskType
+from headgate.settings import Settings
 from headgate.store.reading.lists import Filter
 from headgate.store.store import open_store
 from lab.headgate_server import headgate_server
@@ -109,6 +112,32 @@ def test_a_key_that_asks_too_often_is_told_when_to_come_back_and_its_neighbour_i
     assert f"key={first.key.split('_')[1]} method=GET path=/api/session" in server.logged("refused: status=429")
     metrics = connect().ask("GET", "/metrics", Authorization=f"Bearer {operator}").body.decode()
     assert 'headgate_share_refusals_total{what="rate",whose="key"} 1.0' in metrics
+
+
+def test_a_bulk_submit_costs_what_so_many_requests_do_and_its_neighbour_is_served(client):
+    """Spec: X12"""
+    own, neighbour, thousand = client(), client(tenant_id=next(tenants)), {"tasks": [{"type": "plain"}] * 1000}
+    began, made = time.monotonic(), []
+    while (answer := own.ask("POST", "/api/tasks/bulk", thousand)).status == 201:
+        made += answer.json["tasks"]
+    assert 0 < len(made) / TASKS_A_TOKEN <= BURST + RATE * (time.monotonic() - began)
+    assert (answer.status, answer.json["detail"]) == (429, "too many tasks a second with this key")
+    assert 1 <= int(answer.headers["retry-after"]) <= 1000 // TASKS_A_TOKEN // RATE
+    assert own.ask("GET", "/api/tasks?limit=1").json["items"][0]["id"] == made[-1]["id"]
+    assert neighbour.ask("POST", "/api/tasks/bulk", thousand).status == 201
+
+
+def test_a_bulk_submit_that_costs_more_than_a_full_bucket_is_taken_once_and_paid_for_later():
+    """Spec: X12"""
+    shares = Shares(Settings(key_share=f"rate={1 / 3600}/3", tenant_share="none"), 100)
+    own = shares.accounts(Principal("a key", 1, Role.SUBMIT, key_id=1))
+    shares.take_token(own)
+    shares.take_tokens_of_bulk(own, 4 * TASKS_A_TOKEN)
+    with pytest.raises(ShareUsedUp, match="requests a second"):
+        shares.take_token(own)
+    with pytest.raises(ShareUsedUp, match="tasks a second"):
+        shares.take_tokens_of_bulk(own, 4 * TASKS_A_TOKEN)
+    shares.take_tokens_of_bulk(own, TASKS_A_TOKEN)  # which the request's own token pays for
 
 
 def status(client, path):

@@ -9,6 +9,7 @@ from msgspec import Meta, structs
 
 from headgate.api.actions import RemarkText, act_on_task, check_timezone
 from headgate.api.door.principal import Principal, Role
+from headgate.api.door.visit import this_visit
 from headgate.api.live.waiting import LONGEST_WAIT, Wait, count_as, new_log_lines, wait_for_end
 from headgate.api.routing import Json, Routes
 from headgate.api.server import Server
@@ -122,6 +123,7 @@ async def submit(data: NewTaskIn, server: Server, who: Principal, key: Key = Non
 
 @routes.post("/api/tasks/bulk", Role.SUBMIT, "Submit many tasks: all or none", status=201, errors=(404, 409, 507))
 async def submit_bulk(data: Bulk, server: Server, who: Principal, key: Key = None) -> BulkOut:
+    await this_visit().take_tokens_of_bulk(len(data.tasks))
     return BulkOut([made.task_out() for made in await _submit(server, who, data.tasks, key)])
 
 

@@ -162,6 +162,6 @@ def take(limit: Rate, tat: float, now: float, count: int) -> float:
     return max(bounded(limit, tat, now), now) + count / limit.rate
 
 
-def next_token_at(limit: Rate, tat: float, now: float) -> float:
-    """When the next one may start; `now` if at once."""
-    return max(now, bounded(limit, tat, now) - (limit.burst - 1) / limit.rate)
+def next_token_at(limit: Rate, tat: float, now: float, count: int = 1) -> float:
+    """When the next one, or so many at once, may start; `now` if at once."""
+    return max(now, bounded(limit, tat, now) - (limit.burst - count) / limit.rate)

@@ -14,7 +14,7 @@ from headgate.api.door.principal import ANONYMOUS, Principal, local_person, prin
 from headgate.api.door.refusal_log import REFUSALS, RefusalLog
 from headgate.api.door.safe_headers import REQUEST_ID, with_safe_headers
 from headgate.api.door.sessions import digest_in
-from headgate.api.door.shares import ShareUsedUp
+from headgate.api.door.shares import REFUSED_SECONDS, ShareUsedUp
 from headgate.api.door.signature import is_signed, signature_in
 from headgate.api.door.unverified_bodies import UnverifiedBodies
 from headgate.api.door.visit import Visit, current_visit
@@ -28,7 +28,6 @@ from headgate.environment import monotonic, new_uuid7, utc_now
 from headgate.events.telemetry import SAFE_ID
 
 SESSION_WEIGHT = 0.25  # of a session that is over, as a wrong key: its pages may ask a few times more
-REFUSED_SECONDS = 0.5  # before a client that asks too much hears so: it could spend us by asking again at once
 ALWAYS_OPEN = frozenset({"/livez", "/readyz"})
 IDEMPOTENCY_KEY = b"idempotency-key"
 CONSOLE_HEADER = b"x-headgate-console"  # no page of another site can send it

@@ -13,6 +13,8 @@ from headgate.settings import Settings
 
 Kind = Literal["requests", "polls", "streams"]
 MOST_IDLE = 10_000
+TASKS_A_TOKEN = 25  # of a bulk submit: what a request costs by itself
+REFUSED_SECONDS = 0.5  # before a client that asks too much hears so: it could spend us by asking again at once
 RETRY_SECONDS = 5  # for a long poll or a stream to end; a request ends sooner
 WORDS = {"requests": "requests at once", "polls": "requests that wait", "streams": "streams"}
 
@@ -79,15 +81,30 @@ class Shares:
 
     def take_token(self, accounts: tuple[Account, ...]) -> None:
         """Count a request of theirs; `ShareUsedUp` if there were too many lately."""
+        self._take(accounts, 1, "requests a second")
+
+    def take_tokens_of_bulk(self, accounts: tuple[Account, ...], tasks: int) -> None:
+        """Count what so many tasks of one request cost beside the request itself, which was counted when it came.
+
+        More than a full bucket would have is taken from the seconds to come. `ShareUsedUp` if there is too little now.
+        """
+        if more := (tasks - 1) // TASKS_A_TOKEN:
+            self._take(accounts, more, "tasks a second", counted=1)
+
+    def _take(self, accounts: tuple[Account, ...], count: int, what: str, counted: int = 0) -> None:
         now = monotonic()
         for account in accounts:
             rate = account.limits.rate
-            if rate is not None and not tokens(rate, account.tat, now):
+            if rate is None:
+                continue
+            needed = min(count, rate.burst - counted)
+            if tokens(rate, account.tat, now) < needed:
                 self.refused[account.whose, "rate"] += 1
-                raise ShareUsedUp(account.whose, "requests a second", next_token_at(rate, account.tat, now) - now)
+                again_at = next_token_at(rate, account.tat, now, needed + counted)
+                raise ShareUsedUp(account.whose, what, again_at - now)
         for account in accounts:
             if account.limits.rate is not None:
-                account.tat = take(account.limits.rate, account.tat, now, 1)
+                account.tat = take(account.limits.rate, account.tat, now, count)
 
     def begin(self, accounts: tuple[Account, ...], kind: Kind) -> None:
         """Count one more at once; `ShareUsedUp` if there are as many as there may be."""

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.types import Receive
 
 from headgate.api.door.principal import Principal
-from headgate.api.door.shares import Kind, Shares
+from headgate.api.door.shares import REFUSED_SECONDS, Kind, Shares, ShareUsedUp
 
 HUNG_UP = "hung_up"  # in the state of a request: our own connections say there that their client is gone
 
@@ -36,6 +36,14 @@ class Visit:
             self._shares.begin(self.accounts, kind)
             self._shares.end(self.accounts, self._kind)
             self._kind = kind
+
+    async def take_tokens_of_bulk(self, tasks: int) -> None:
+        """Count so many tasks; `ShareUsedUp`, as late as at the door, if that is more than there may be now."""
+        try:
+            self._shares.take_tokens_of_bulk(self.accounts, tasks)
+        except ShareUsedUp:
+            await asyncio.sleep(REFUSED_SECONDS)
+            raise
 
     @property
     def hung_up(self) -> "asyncio.Task[None]":
