@@ -61,7 +61,7 @@ class Server:
         self.sessions = Sessions(store, settings, self._key_threads, self._own_threads)
         self.submits = Submits(store, self._submit_threads, self.in_thread)
         self.agent_cache = AgentCache(store, settings)
-        self.late_progress = LateProgress(store, self._own_threads)
+        self.late_progress = LateProgress(store, self.in_thread)
         self.polls = Polls(store, self.agent_cache, self._own_threads, self.stopping)
         self.live_events = LiveEvents(
             store, self._own_threads, self.stopping, partial(pack_fields, packs), for_clients=self.in_thread

@@ -6,19 +6,21 @@ Tenants take turns: however much one of them submits, another waits for one batc
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from headgate.api.door.visit import current_visit
 from headgate.api.routing import Header
 from headgate.api.shapes import TaskOut, new_task_out, task_out
 from headgate.core.errors import Busy, Invalid, NotFound, Refused
 from headgate.core.task import NewTask, Task
 from headgate.environment import monotonic
 from headgate.events.telemetry import about_task, submitting
+from headgate.store.db.permits import for_caller
 from headgate.store.store import Store
 from headgate.store.tasks.idempotency import Idempotency
 from headgate.store.tasks.submit import Submitted
@@ -62,6 +64,7 @@ class _Submission:
     actor: str
     once: Idempotency | None
     keys: frozenset[tuple[object, ...]]
+    caller: Hashable
     answer: "asyncio.Future[list[SubmitResult]]" = field(repr=False)
     give_up_at: float = field(default_factory=lambda: monotonic() + MOST_WAIT_SECONDS)
 
@@ -145,7 +148,9 @@ class Submits:
         with submitting(new_tasks) as new_tasks:
             keys = self._store.tasks.keys_of(new_tasks, once)
             lane = self._once if once else self._keyed if keys else self._plain
-            submission = _Submission(new_tasks, actor, once, keys, asyncio.get_running_loop().create_future())
+            visit = current_visit.get()
+            caller = None if visit is None else visit.caller
+            submission = _Submission(new_tasks, actor, once, keys, caller, asyncio.get_running_loop().create_future())
             lane.waiting.append(submission)
             self._send_off(lane)
             made = await submission.answer
@@ -180,7 +185,9 @@ class Submits:
     async def _run(self, lane: _Lane, batch: list[_Submission]) -> None:
         answers: Sequence[list[SubmitResult] | BaseException] = []
         try:
-            answers = await self._in_thread(self._submit_together, batch, lane.lock_seconds)
+            answers = await self._in_thread(
+                for_caller, batch[0].caller, self._submit_together, batch, lane.lock_seconds
+            )
         except BaseException as error:
             if _may_go_again(batch, error):
                 for submission in batch:

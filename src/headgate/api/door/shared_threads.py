@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 from headgate.api.door.shares import Account
 from headgate.api.door.visit import Visit, current_visit
 from headgate.api.problems import Rejected
+from headgate.store.db.permits import for_caller
 from headgate.threads import Threads
 
 P = ParamSpec("P")
@@ -54,7 +55,7 @@ class SharedThreads:
         visit = current_visit.get()
         if visit is None or not visit.accounts:
             return await self._without_share(partial(work, *args, **kwargs))
-        call = _Call(visit, partial(copy_context().run, work, *args, **kwargs))
+        call = _Call(visit, partial(copy_context().run, for_caller, visit.caller, work, *args, **kwargs))
         with self._lock:
             if call.key.has_thread and call.tenant.has_thread:
                 self._count(call, 1)

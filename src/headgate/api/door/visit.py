@@ -1,7 +1,7 @@
 """One request while it is answered: what it uses of its key's and tenant's shares, and whether its client is there."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -36,6 +36,11 @@ class Visit:
             self._shares.begin(self.accounts, kind)
             self._shares.end(self.accounts, self._kind)
             self._kind = kind
+
+    @property
+    def caller(self) -> Hashable:
+        """On whose behalf the store is asked: all keys of a tenant are one caller. None without a key."""
+        return self.accounts[-1] if self.accounts else None
 
     async def take_tokens_of_bulk(self, tasks: int) -> None:
         """Count so many tasks; `ShareUsedUp`, as late as at the door, if that is more than there may be now."""

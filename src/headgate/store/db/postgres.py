@@ -6,7 +6,6 @@ asks for one. Behind a pooler in transaction mode settings are local to each tra
 
 import logging
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from headgate.core.errors import Busy, Invalid, StoreFull, Unavailable, Unreacha
 from headgate.environment import new_ids, random_number
 from headgate.settings import Pooler
 from headgate.store.db.deferred import Deferred
+from headgate.store.db.permits import Permits
 from headgate.store.db.pipeline import Pipeline, PipelineRows, connect
 from headgate.store.db.statement import SPACE, TOO_LARGE, Row, Statement, qualified
 from headgate.store.wakeup.message import News
@@ -36,6 +36,7 @@ T = TypeVar("T")
 log = logging.getLogger("headgate.store")
 
 CONNECTIONS = 10
+KEPT_FOR_OTHERS = 2  # than the caller that has the most of them
 TRIES = 8
 WAIT_SECONDS = 30.0
 CONNECT_SECONDS, CONNECT_FOR_NEWS_SECONDS = 10, 5
@@ -140,7 +141,7 @@ class Postgres:
         # With AUTO the first connection tells, and whether it does is not known before.
         self._pooled = {Pooler.OFF: False, Pooler.TRANSACTION: True}.get(pooler)
         self._idle: list[Pipeline] = []
-        self._places = threading.BoundedSemaphore(CONNECTIONS)
+        self._permits = Permits(CONNECTIONS, CONNECTIONS - KEPT_FOR_OTHERS)
         self._token = new_ids(1)[0]
         self._notifier = None if self._pooled or alone else Notifier(self._connect_for_news, self._token)
         self._notifications: Notifications | None = None
@@ -243,23 +244,21 @@ class Postgres:
 
     @contextmanager
     def _wire(self, deadline: float | None = None) -> Iterator[Pipeline]:
-        if not self._places.acquire(timeout=max(0.0, min(WAIT_SECONDS, _left(deadline)))):
-            raise Unavailable("every connection to the store is in use")
-        wire = None
-        try:
-            wire = self._take_idle() or self._connect(deadline)
-            wire.deadline = deadline
-            with _translated():
-                yield wire
-        except BaseException:
-            if wire is not None and not _leave(wire):
-                wire = None
-                self._close_idle()  # the server went away, most likely from all of them
-            raise
-        finally:
-            if wire is not None:
-                self._idle.append(wire)
-            self._places.release()
+        with self._permits.one(max(0.0, min(WAIT_SECONDS, _left(deadline)))):
+            wire = None
+            try:
+                wire = self._take_idle() or self._connect(deadline)
+                wire.deadline = deadline
+                with _translated():
+                    yield wire
+            except BaseException:
+                if wire is not None and not _leave(wire):
+                    wire = None
+                    self._close_idle()  # the server went away, most likely from all of them
+                raise
+            finally:
+                if wire is not None:
+                    self._idle.append(wire)
 
     def _connect(self, deadline: float | None) -> Pipeline:
         try:
