@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headgate.app import Headgate
-    from headgate.client import Call, Deadlock, Ended, Task, TaskFailed
-    from headgate.core.errors import HeadgateError, Invalid, NotFound, Refused, Unavailable
+    from headgate.client import Call, Ended, Task, TaskFailed
+    from headgate.core.errors import Deadlock, HeadgateError, Invalid, NotFound, Refused, Unavailable
     from headgate.core.retry import Fatal, Retry, exponential, fixed, never, sequence
     from headgate.core.states import State
     from headgate.events.listeners import Event
@@ -40,8 +40,8 @@ __all__ = [
 ]
 _MODULES = {
     "headgate.app": ["Headgate"],
-    "headgate.client": ["Call", "Deadlock", "Ended", "Task", "TaskFailed"],
-    "headgate.core.errors": ["HeadgateError", "Invalid", "NotFound", "Refused", "Unavailable"],
+    "headgate.client": ["Call", "Ended", "Task", "TaskFailed"],
+    "headgate.core.errors": ["Deadlock", "HeadgateError", "Invalid", "NotFound", "Refused", "Unavailable"],
     "headgate.core.retry": ["Fatal", "Retry", "exponential", "fixed", "never", "sequence"],
     "headgate.core.states": ["State"],
     "headgate.events.listeners": ["Event"],

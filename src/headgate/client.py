@@ -10,9 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from headgate.core.errors import HeadgateError, Invalid
+from headgate.core.errors import Deadlock, HeadgateError, Invalid
 from headgate.core.gates import held_by_all_of
-from headgate.core.retry import Fatal
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask
 from headgate.core.task import Task as Record
@@ -67,13 +66,6 @@ class TaskFailed(HeadgateError):
         why = (ended.error or "").partition("\n")[0]
         super().__init__(f"task {ended.id} is {ended.status}" + (f": {why}" if why else ""))
         self.ended = ended
-
-
-class Deadlock(HeadgateError, Fatal):
-    """A handler waits for a task that cannot start or continue because of what the handler itself holds."""
-
-    status = 409
-    code = "deadlock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +218,12 @@ class Task(Generic[R_co]):
         if gate is not None:
             holders = ", ".join(str(holder) for holder in gate.holders)
             verb, held = ("continue", "resource") if gate.name == "hold" else ("start", gate.name)
-            raise Deadlock(
+            error = Deadlock(
                 f"task {self.id} cannot {verb} while task {holders} waits for it, which holds its {held}"
                 f" ({gate.reason}): give one of them another {held}, or return without waiting"
             )
+            error.retryable = False
+            raise error
 
     def _ended(self) -> Ended[R_co] | None:
         task = self.record_sync()

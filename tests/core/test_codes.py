@@ -42,7 +42,7 @@ FROZEN_REASONS = """
 FROZEN_ENDS = "error exhausted fatal unknown arguments overdue memory lost poison children cancelled discarded"
 FROZEN_CLASSES = """
     error refused stale-execution paused worker-lost not-found invalid unknown-type bad-arguments key-reused unavailable
-    store-full busy
+    store-full busy deadlock
 """
 FROZEN_HTTP = """
     bad-request unauthorized forbidden not-found method-not-allowed refused too-large unsupported-media-type invalid

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.core.errors import Invalid, Refused, StaleExecution
+from headgate.core.errors import Deadlock, Invalid, Refused, StaleExecution
 from headgate.core.machine import GivenBack, Raised, Returned
 from headgate.core.task import TaskType
 from headgate.store.store import Store
@@ -215,6 +215,31 @@ def test_a_name_that_is_no_resource_s_is_refused(store, name):
     with pytest.raises(Invalid):
         store.holds.take(holder.id, holder.exec_id, name)
     assert line(store) == []
+
+
+def take_of(store, execution, resource, *keeps):
+    return store.holds.take(execution.id, execution.exec_id, resource, keeps=keeps).held
+
+
+def test_who_would_close_a_circle_is_told_so_and_the_other_goes_on(store):
+    """Spec: C3"""
+    first, second = running(store), running(store)
+    assert [take_of(store, first, "a"), take_of(store, second, "b"), take_of(store, first, "b", "a")] == [1, 1, 0]
+    with pytest.raises(Deadlock, match=f"^task {second.id} would wait for resource a .* task {first.id}: it keeps b"):
+        take_of(store, second, "a", "b")
+    assert [(hold.task_id, hold.resource) for hold in line(store) if not hold.held] == [(first.id, "b")]
+    store.holds.release(second.id, second.exec_id, ["b"])
+    assert take_of(store, first, "b")
+
+
+@pytest.mark.parametrize("given_up", ["it keeps nothing", "it has ended"])
+def test_a_wait_that_holds_up_nobody_for_ever_closes_no_circle(store, given_up):
+    first, second = running(store), running(store)
+    assert [take_of(store, first, "a"), take_of(store, second, "b")] == [True, True]
+    assert not take_of(store, first, "b", *(["a"] if given_up == "it has ended" else []))
+    if given_up == "it has ended":
+        settle(store, first, Raised("no"))
+    assert take_of(store, second, "a", "b") is (given_up == "it has ended")
 
 
 def gates(store, task, **who):

@@ -3,6 +3,7 @@
 import pytest
 
 from headgate.core.task import TaskType
+from headgate.store.execution.holds import ONE_CIRCLE_AT_A_TIME
 from tests.store.races import AFTER_THE_TAKE, Claimer, Stage, only, submit_many
 
 TAKE = """
@@ -91,3 +92,20 @@ def test_a_resource_that_is_removed_under_a_handler_that_takes_it_is_made_again(
     stage.await_waiters(taking)
     rival.commit()
     assert only(taking)
+
+
+def test_of_two_that_close_a_circle_at_once_one_is_told_so(stage, claimer):
+    """Spec: C3"""
+    rival, first, second = stage.rival(), running(claimer), running(claimer)
+    for execution, name in ((first, "a"), (second, "b")):
+        assert claimer.store.holds.take(execution.id, execution.exec_id, name).held
+    rival.run(ONE_CIRCLE_AT_A_TIME.postgres)
+    asked = [(first, "b", ["a"]), (second, "a", ["b"])]
+    asking = [
+        stage.beside(stage.store().holds.take, each.id, each.exec_id, name, keeps=keeps) for each, name, keeps in asked
+    ]
+    stage.await_waiters(*asking)
+    rival.commit()
+    stage.stand_still(*asking)
+    assert sorted(type(call.exception()).__name__ for call in asking) == ["Deadlock", "NoneType"]
+    assert [call.result().held for call in asking if call.exception() is None] == [False]

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import headgate
@@ -64,3 +65,12 @@ def twice() -> str:
                 return "held"
         except headgate.HeadgateError as error:
             return error.code
+
+
+@app.task(isolation="process", retry=headgate.fixed(0.01, retries=1))
+def opposite(file: str) -> None:
+    with headgate.context().hold("tape"):
+        while not Path(file).exists():
+            time.sleep(0.01)
+        with headgate.context().hold("disc"):
+            pass

@@ -5,6 +5,7 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import psutil
 import pytest
@@ -342,3 +343,91 @@ def test_a_handler_that_waits_for_a_child_which_needs_what_it_holds_is_told_of_t
         task = parent.submit_sync()
         until(lambda: (app.store.tasks.get(task.id).error_info or "").startswith("Deadlock"))
     assert f"while task {task.id} waits for it, which holds its resource" in app.store.tasks.get(task.id).error_info
+
+
+@pytest.fixture(params=["coroutine", "thread", "process"])
+def opposite(request, app, apart):
+    """A task that holds the tape, and within that the disc once a file is there; and the program it is of."""
+    if request.param == "process":
+        return apart.opposite, apart.app
+
+    if request.param == "coroutine":
+
+        @app.task(retry=headgate.fixed(0.01, retries=1))
+        async def opposite(file: str) -> None:
+            async with headgate.context().hold("tape"):
+                await asyncio.to_thread(until, Path(file).exists)
+                async with headgate.context().hold(DISC):
+                    pass
+
+    else:
+
+        @app.task(retry=headgate.fixed(0.01, retries=1))
+        def opposite(file: str) -> None:
+            with headgate.context().hold("tape"):
+                until(Path(file).exists)
+                with headgate.context().hold(DISC):
+                    pass
+
+    return opposite, app
+
+
+def holds_tape(app, task):
+    return any((hold.task_id, hold.resource, hold.held) == (task.id, "tape", True) for hold in line(app))
+
+
+def test_a_handler_whose_wait_would_close_a_circle_is_told_so_and_tries_again(app, opposite, busy, tmp_path):
+    """Spec: C3"""
+    task_function, program = opposite
+    with working(program, due=True):
+        task = task_function.submit_sync(str(tmp_path / "go"))
+        until(lambda: holds_tape(app, task))
+        assert not app.store.holds.take(busy.id, busy.exec_id, "tape", keeps=[DISC]).held
+        (tmp_path / "go").touch()
+        until(lambda: app.store.tasks.get(task.id).error_count == 1)
+        assert "Deadlock: " in (error := app.store.tasks.get(task.id).error_info)
+        assert f"wait for resource disc in a circle with task {busy.id}: it keeps tape" in error
+        until(lambda: app.store.holds.take(busy.id, busy.exec_id, "tape").held)
+        app.store.holds.release(busy.id, busy.exec_id, ["tape", DISC])
+        ended(app, task)
+
+
+def test_others_are_told_what_a_handler_keeps_while_it_waits(app, opposite, busy, tmp_path):
+    """Spec: C3"""
+    task_function, program = opposite
+    (tmp_path / "go").touch()
+    with working(program):
+        task = task_function.submit_sync(str(tmp_path / "go"))
+        until(lambda: waiting(app))
+        with pytest.raises(headgate.Deadlock, match=f"in a circle with task {task.id}: it keeps disc"):
+            app.store.holds.take(busy.id, busy.exec_id, "tape", keeps=[DISC])
+        let_go(app, busy)
+        ended(app, task)
+
+
+def test_a_wait_with_a_timeout_or_beside_the_block_closes_no_circle(app, busy):
+    held = []
+
+    @app.task
+    async def hold() -> None:
+        context = headgate.context()
+
+        async def disc(seconds: float | None = None) -> None:
+            async with context.hold(DISC, timeout_seconds=seconds):
+                held.append(seconds)
+
+        async with context.hold("tape"):
+            with suppress(TimeoutError):
+                await disc(0.05)
+            beside = asyncio.create_task(disc())
+            await asyncio.to_thread(until, lambda: waiting(app, 2))
+        await beside
+
+    with working(app):
+        task = hold.submit_sync()
+        until(lambda: holds_tape(app, task))
+        assert not app.store.holds.take(busy.id, busy.exec_id, "tape", keeps=[DISC]).held
+        until(lambda: app.store.holds.take(busy.id, busy.exec_id, "tape").held)
+        app.store.holds.release(busy.id, busy.exec_id, ["tape", DISC])
+        ended(app, task)
+    assert held == [None]

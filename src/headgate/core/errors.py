@@ -4,6 +4,7 @@ HeadgateError
 │   ├── StaleExecution  409  another exec_id owns the task
 │   ├── Paused          409  its lane, or everything, is paused
 │   └── WorkerLost      409  this worker was declared lost: stop everything, register anew
+├── Deadlock            409  a handler waits for what waits for the handler itself
 ├── NotFound            404
 ├── Invalid             422  the input breaks a rule
 │   ├── UnknownType     422  no such task type; names the near ones
@@ -61,6 +62,14 @@ class Paused(Refused):
 
 class WorkerLost(Refused):
     code = "worker-lost"
+
+
+class Deadlock(HeadgateError):
+    """A handler waits for something that cannot come before the handler lets go of something itself."""
+
+    status = 409
+    code = "deadlock"
+    retryable = True  # False: it would come to the same again
 
 
 class NotFound(HeadgateError):

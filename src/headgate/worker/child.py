@@ -27,7 +27,7 @@ import msgspec
 import headgate.events.log_lines as log_lines
 from headgate.client import Call, Task, slot_lender
 from headgate.core.end_reasons import EndReason
-from headgate.core.errors import HeadgateError, Invalid, NotFound, StaleExecution, Unavailable
+from headgate.core.errors import Deadlock, HeadgateError, Invalid, NotFound, StaleExecution, Unavailable
 from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned, Snoozed
 from headgate.core.task import Execution, TaskType
 from headgate.events import telemetry
@@ -46,7 +46,9 @@ EVENTS: dict[str, type[Event]] = {
 }
 
 MARK = "HEADGATE_EXECUTION"  # in the environment of an execution's process, and of whatever that starts
-ERRORS: dict[str, type[HeadgateError]] = {error.code: error for error in (StaleExecution, NotFound, Unavailable)}
+ERRORS: dict[str, type[HeadgateError]] = {
+    error.code: error for error in (Deadlock, StaleExecution, NotFound, Unavailable)
+}
 HOLD_LOOKS = Backoff(0.005, 0.1)  # of the worker, which waits in the store
 _SET_DEATH_SIGNAL = 1
 
@@ -140,16 +142,16 @@ class ParentSocket:
             ]
         )
 
-    def hold(self, resource: str, timeout_seconds: float | None) -> ReportReply[None]:
-        return _HoldReply(self, resource, timeout_seconds)
+    def hold(self, resource: str, timeout_seconds: float | None, keeps: Sequence[str]) -> ReportReply[None]:
+        return _HoldReply(self, resource, timeout_seconds, keeps)
 
     def release(self, resource: str) -> ReportReply[None]:
         self._ask("release", resource)
         return DoneReply(None)
 
-    def is_held(self, resource: str, timeout_seconds: float | None) -> bool:
+    def is_held(self, resource: str, timeout_seconds: float | None, keeps: Sequence[str]) -> bool:
         """Whether the execution holds the requested resource yet."""
-        reply = self._ask("hold", [resource, timeout_seconds])
+        reply = self._ask("hold", [resource, timeout_seconds, keeps])
         if reply.get("paused"):
             raise Paused
         if "late" in reply:
@@ -215,9 +217,11 @@ class _HoldReply:
 
     __slots__ = ("_parent", "_wanted")
 
-    def __init__(self, parent: ParentSocket, resource: str, timeout_seconds: float | None) -> None:
+    def __init__(
+        self, parent: ParentSocket, resource: str, timeout_seconds: float | None, keeps: Sequence[str]
+    ) -> None:
         self._parent = parent
-        self._wanted = (resource, timeout_seconds)
+        self._wanted = (resource, timeout_seconds, keeps)
 
     def __await__(self) -> Generator[Any, None, None]:
         return self._wait().__await__()

@@ -1,6 +1,7 @@
 """What a handler sees of the task it does: progress, log lines, checkpoints, sub-tasks, and whether to stop."""
 
 import asyncio
+import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -58,7 +59,7 @@ class Reporter(Protocol):
     def log(self, level: str, message: str) -> ReportReply[None]: ...
     def checkpoint(self, name: str, state: str) -> ReportReply[None]: ...
     def submit(self, calls: Sequence[Call[Any]]) -> ReportReply[list[Task[Any]]]: ...
-    def hold(self, resource: str, timeout_seconds: float | None) -> ReportReply[None]: ...
+    def hold(self, resource: str, timeout_seconds: float | None, keeps: Sequence[str]) -> ReportReply[None]: ...
     def release(self, resource: str) -> ReportReply[None]: ...
 
 
@@ -71,7 +72,7 @@ class Context:
         self._execution = execution
         self._reporter = reporter
         self._saved = saved
-        self._held: set[str] = set()
+        self._held: dict[str, object] = {}  # by resource: the coroutine or thread that holds it, or waits to
         self.cancelled = False
 
     @property
@@ -159,8 +160,9 @@ class Context:
     def hold(self, resource: str, *, timeout_seconds: float | None = None) -> "Hold":
         """Hold one of a resource for a part of the run: `async with` in a coroutine, `with` elsewhere.
 
-        Waits for its turn: `TimeoutError` after `timeout_seconds`. `Refused` if this execution holds it already in
-        another block. A resource that the task's type uses is held already, and stays held to the end.
+        Waits for its turn: `TimeoutError` after `timeout_seconds`; without that, `Deadlock` in a block within another
+        one if its wait would close a circle of handlers. `Refused` if this execution holds it already in another block.
+        A resource that the task's type uses is held already, and stays held to the end.
         """
         check_resource(resource)
         if timeout_seconds is not None and not timeout_seconds > 0:
@@ -177,38 +179,51 @@ class Hold:
 
     __slots__ = ("_held", "_reporter", "_resource", "_timeout")
 
-    def __init__(self, resource: str, timeout_seconds: float | None, held: set[str], reporter: Reporter) -> None:
+    def __init__(
+        self, resource: str, timeout_seconds: float | None, held: dict[str, object], reporter: Reporter
+    ) -> None:
         self._resource = resource
         self._timeout = timeout_seconds
         self._held = held  # by the execution, in this block and others
         self._reporter = reporter
 
     def __enter__(self) -> None:
-        with self._entering():
-            self._reporter.hold(self._resource, self._timeout).result()
+        with self._entering() as keeps:
+            self._reporter.hold(self._resource, self._timeout, keeps).result()
 
     def __exit__(self, *_: object) -> None:
         self._reporter.release(self._resource).result()
-        self._held.discard(self._resource)
+        self._held.pop(self._resource, None)
 
     async def __aenter__(self) -> None:
-        with self._entering():
-            await self._reporter.hold(self._resource, self._timeout)
+        with self._entering() as keeps:
+            await self._reporter.hold(self._resource, self._timeout, keeps)
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.shield(self._reporter.release(self._resource))
-        self._held.discard(self._resource)
+        self._held.pop(self._resource, None)
 
     @contextmanager
-    def _entering(self) -> Iterator[None]:
+    def _entering(self) -> Iterator[list[str]]:
+        """Yields what is not released before the wait is over: what is held around it, unless it gives up by itself."""
         if self._resource in self._held:
             raise Refused.of("already-held", resource=self._resource)
-        self._held.add(self._resource)
+        waiting = _current_line()
+        around = [name for name, holder in self._held.items() if holder is waiting]
+        self._held[self._resource] = waiting
         try:
-            yield
+            yield around if self._timeout is None else []
         except BaseException:
-            self._held.discard(self._resource)
+            self._held.pop(self._resource, None)
             raise
+
+
+def _current_line() -> object:
+    """What runs one block after the other, and so leaves no block while it waits in an inner one."""
+    try:
+        return asyncio.current_task() or threading.current_thread()
+    except RuntimeError:  # no event loop in this thread
+        return threading.current_thread()
 
 
 class _First(Generic[R]):

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from headgate.core.errors import HeadgateError, StaleExecution, Unavailable
@@ -72,12 +72,12 @@ class RunHolds:
         self._bells: set[asyncio.Event] = set()
         run.on_pause = self._end_waits
 
-    async def take(self, resource: str, timeout_seconds: float | None) -> None:
-        """Wait until the resource is held; `TimeoutError` if that takes too long. A pause requested meanwhile takes
-        effect here, as at a checkpoint."""
+    async def take(self, resource: str, timeout_seconds: float | None, keeps: Sequence[str] = ()) -> None:
+        """Wait until the resource is held; `TimeoutError` if that takes too long, `Deadlock` if it would never end
+        while what it `keeps` is held. A pause requested meanwhile takes effect here, as at a checkpoint."""
         self._taken.add(resource)
         try:
-            turn = await self._wait(resource, min(self._line.most_seconds, timeout_seconds or math.inf))
+            turn = await self._wait(resource, min(self._line.most_seconds, timeout_seconds or math.inf), keeps)
         except BaseException:
             with suppress(HeadgateError):  # it ends with the execution, at the latest
                 await self.release(resource)
@@ -101,9 +101,9 @@ class RunHolds:
             await self._line.in_thread(self._line.store.holds.release, *self._ids, resources)
             self._taken -= set(resources)
 
-    async def _wait(self, resource: str, seconds: float) -> Turn:
+    async def _wait(self, resource: str, seconds: float, keeps: Sequence[str]) -> Turn:
         ends, rings = monotonic() + seconds, self._line.rings
-        turn = await self._look(resource)
+        turn = await self._look(resource, keeps)
         if turn.held or turn.number is None:
             return turn
         with self._line.waiting(resource, turn.number, rings) as bell, self._pausing(bell):
@@ -134,9 +134,9 @@ class RunHolds:
             log.warning("still waiting for a resource: task=%d resource=%s error=%s", self._ids[0], resource, error)
             return Turn(turn.number, held=False)
 
-    async def _look(self, resource: str, *, insist: bool = False) -> Turn:
+    async def _look(self, resource: str, keeps: Sequence[str] = (), *, insist: bool = False) -> Turn:
         """Take the resource if it is our turn. A call that has begun is finished: we must know what to release."""
-        look = self._line.in_thread(self._line.store.holds.take, *self._ids, resource, insist=insist)
+        look = self._line.in_thread(self._line.store.holds.take, *self._ids, resource, keeps=keeps, insist=insist)
         looking = asyncio.ensure_future(look)
         try:
             return await asyncio.shield(looking)

@@ -209,11 +209,11 @@ class Child:
             return _refusal(error)
         return {"pausing": self.run.pausing}
 
-    async def _hold(self, resource: str, timeout_seconds: float | None) -> dict[str, Any]:
+    async def _hold(self, resource: str, timeout_seconds: float | None, keeps: list[str]) -> dict[str, Any]:
         """Whether the handler holds a resource yet. The child asks until it does, so that its process can do other
         things meanwhile; the waiting itself is done here."""
         if resource not in self._taking:
-            taking = self._reports.holds.take(resource, timeout_seconds)
+            taking = self._reports.holds.take(resource, timeout_seconds, keeps)
             self._taking[resource] = asyncio.create_task(taking)
         taken, _ = await asyncio.wait([self._taking[resource]], timeout=HOLD_SECONDS)
         if not taken:

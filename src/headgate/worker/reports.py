@@ -181,8 +181,8 @@ class ThreadReporter:
     def submit(self, calls: Sequence[Call[Any]]) -> ReportReply[list[Task[Any]]]:
         return DoneReply(self._reports.submit(calls))
 
-    def hold(self, resource: str, timeout_seconds: float | None) -> ReportReply[None]:
-        taking = self._on_loop(self._reports.holds.take(resource, timeout_seconds))
+    def hold(self, resource: str, timeout_seconds: float | None, keeps: Sequence[str]) -> ReportReply[None]:
+        taking = self._on_loop(self._reports.holds.take(resource, timeout_seconds, keeps))
         try:
             return _reply_of(taking)
         except BaseException:
@@ -323,8 +323,8 @@ class LoopReporter:
     def submit(self, calls: Sequence[Call[Any]]) -> ReportReply[list[Task[Any]]]:
         return self._begin(self._submit(calls))
 
-    def hold(self, resource: str, timeout_seconds: float | None) -> ReportReply[None]:
-        return _AwaitedReply(lambda: self._reports.holds.take(resource, timeout_seconds))
+    def hold(self, resource: str, timeout_seconds: float | None, keeps: Sequence[str]) -> ReportReply[None]:
+        return _AwaitedReply(lambda: self._reports.holds.take(resource, timeout_seconds, keeps))
 
     def release(self, resource: str) -> ReportReply[None]:
         return _AwaitedReply(lambda: self._reports.holds.release(resource))

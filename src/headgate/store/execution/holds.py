@@ -1,23 +1,24 @@
 """Resources that running handlers hold for a part of their run, and the line of handlers that wait for one."""
 
+import json
 from collections.abc import Iterable, Sequence
 
 from headgate.core.errors import StaleExecution
-from headgate.core.holds import Hold, Turn, has_turn
+from headgate.core.holds import Hold, Turn, circle, deadlock, has_turn
 from headgate.core.limits import check_resource
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.resources import ADD_RESOURCE
 from headgate.store.claim.holds import LIVE_HOLD
 from headgate.store.db.database import Database, Noun, reads, writes
 from headgate.store.db.indexes import HELD_STATES
-from headgate.store.db.statement import Db, Row, Statement
+from headgate.store.db.statement import SPACE, Db, Row, Statement
 from headgate.store.reading.resource_use import HOLD_COLUMNS, ResourceUse, hold_of, holds_of, read_uses
 
 LOCK_RESOURCE = Statement("SELECT capacity FROM headgate_resource WHERE name = :resource {lock FOR NO KEY UPDATE}")
 OWNED = Statement("SELECT tenant_id, uses FROM headgate_task WHERE id = :id AND CAST(exec_id AS text) = :exec_id")
 _ASK = """
-    INSERT INTO headgate_hold (resource, task_id, exec_id, tenant_id, held, newest_task, since)
-    VALUES (:resource, :id, :exec_id, :tenant_id, false, {newest}, {{now}})
+    INSERT INTO headgate_hold (resource, task_id, exec_id, tenant_id, held, newest_task, since, keeps)
+    VALUES (:resource, :id, :exec_id, :tenant_id, false, {newest}, {{now}}, :keeps)
     ON CONFLICT (task_id, exec_id, resource) DO NOTHING
 """
 # From the sequence: the last entries of an index may be many, and dead.
@@ -34,6 +35,13 @@ OWN = Statement(
 LINE = Statement(
     f"SELECT {HOLD_COLUMNS} FROM headgate_hold h WHERE h.resource = :resource AND {LIVE_HOLD} ORDER BY h.id"
 )
+ALL = Statement(
+    f"""
+    SELECT {HOLD_COLUMNS}, (SELECT r.capacity FROM headgate_resource r WHERE r.name = h.resource)
+      FROM headgate_hold h WHERE {LIVE_HOLD} ORDER BY h.id
+    """
+)
+ONE_CIRCLE_AT_A_TIME = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -5)")
 USING = Statement(f"SELECT uses FROM headgate_task WHERE uses IS NOT NULL AND status IN {HELD_STATES}")
 # The head of each stream: what stands behind it cannot start before it.
 HEADS = Statement(
@@ -71,11 +79,14 @@ class Holds(Noun):
         self._catalog = catalog
 
     @writes
-    def take(self, db: Db, task_id: int, exec_id: str, resource: str, *, insist: bool = False) -> Turn:
+    def take(
+        self, db: Db, task_id: int, exec_id: str, resource: str, *, keeps: Sequence[str] = (), insist: bool = False
+    ) -> Turn:
         """Join the line for a resource, and hold it if it is this execution's turn; asking again keeps the place.
 
         `StaleExecution` if it no longer owns its task. A missing resource is made, as for a type that uses it. An
-        execution that let an older task go first may `insist` a moment later.
+        execution that let an older task go first may `insist` a moment later. `keeps` names the resources that it
+        releases only after this wait: `Deadlock`, and no place in the line, if their holders wait for each other then.
         """
         check_resource(resource)
         catalog = self._catalog.fresh(db)  # before the lock: no other transaction must wait for it
@@ -87,13 +98,15 @@ class Holds(Noun):
         [[tenant_id, uses]] = owned
         if resource in (uses or "").split(","):
             return Turn(None, held=True)
-        db.send(ASK, **own, resource=resource, tenant_id=tenant_id)
+        db.send(ASK, **own, resource=resource, tenant_id=tenant_id, keeps=json.dumps(keeps) if keeps else "")
         [mine] = [hold_of(row) for row in db.rows(OWN, **own, resource=resource)]
         if mine.held:
             return Turn(mine.id, held=True)
         in_use = sum(resource in uses.split(",") for (uses,) in db.rows(USING))
         line = [hold_of(row) for row in db.rows(LINE, resource=resource)]
         if not has_turn(mine, capacity, in_use, line):
+            if keeps and (others := _circle(db, mine)):
+                raise deadlock(mine, others)
             return Turn(mine.id, held=False)
         if not insist and _came_later(db, catalog, mine):
             return Turn(mine.id, held=False, yields=True)
@@ -136,6 +149,13 @@ def _locked_capacity(db: Db, resource: str) -> int:
         db.send(ADD_RESOURCE, name=resource)
         found = db.rows(LOCK_RESOURCE, resource=resource)
     return int(found[0][0])
+
+
+def _circle(db: Db, mine: Hold) -> list[Hold]:
+    """Those that would wait for this one, and it for them. Who closes a circle sees the others: one asks at a time."""
+    db.send(ONE_CIRCLE_AT_A_TIME)
+    rows = db.rows(ALL)
+    return circle(mine, [hold_of(row[:-1]) for row in rows], {row[1]: row[-1] for row in rows})
 
 
 def _came_later(db: Db, catalog: Catalog, mine: Hold) -> bool:

@@ -1,5 +1,6 @@
 """Who uses a resource, holds it for a part of its run, or waits to hold it: behind `why` and for people."""
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from headgate.store.claim.holds import LIVE_HOLD
 from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Row, Statement, moment
 
-HOLD_COLUMNS = "h.id, h.resource, h.task_id, h.tenant_id, h.held, h.newest_task, h.since"
+HOLD_COLUMNS = "h.id, h.resource, h.task_id, h.tenant_id, h.held, h.newest_task, h.since, h.keeps"
 USING = Statement(f"SELECT id, tenant_id, uses FROM headgate_task WHERE uses IS NOT NULL AND status IN {HELD_STATES}")
 LINES = Statement(f"SELECT {HOLD_COLUMNS} FROM headgate_hold h WHERE {LIVE_HOLD} ORDER BY h.id")
 OF_TASK = Statement(f"SELECT {HOLD_COLUMNS} FROM headgate_hold h WHERE h.task_id = :id AND {LIVE_HOLD} ORDER BY h.id")
@@ -72,5 +73,6 @@ def held_by_task(db: Db) -> dict[int, list[str]]:
 
 
 def hold_of(row: Row) -> Hold:
-    number, resource, task_id, tenant_id, held, newest_task, since = row
-    return Hold(number, resource, task_id, tenant_id, bool(held), newest_task, moment(since))
+    number, resource, task_id, tenant_id, held, newest_task, since, keeps = row
+    kept = tuple(json.loads(keeps)) if keeps else ()
+    return Hold(number, resource, task_id, tenant_id, bool(held), newest_task, moment(since), kept)
