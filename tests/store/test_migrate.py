@@ -12,6 +12,8 @@ import pytest
 
 from headgate.core.errors import Unavailable
 from headgate.core.task import NewTask, TaskType
+from headgate.store.db.migrate import migrate
+from headgate.store.db.statement import Statement
 from headgate.store.store import open_store
 from tests.factories import sql, together
 
@@ -73,6 +75,15 @@ def test_migrating_twice_takes_no_step_twice_and_loses_nothing(empty):
         assert store.migrate() == []
         assert store.tasks.get(task_id).type == "any"
     assert tables(empty) == before
+
+
+def test_the_steps_may_take_longer_than_any_other_statement(empty_postgres):
+    """Spec: X13"""
+    limit = Statement("SELECT current_setting('statement_timeout')")
+    with open_store(empty_postgres) as store:
+        taken, [[meanwhile]] = store.database.write(lambda db: (migrate(db), db.rows(limit)))
+        [[afterwards]] = store.database.read(lambda db: db.rows(limit))
+        assert (bool(taken), meanwhile, afterwards) == (True, "0", "1min")
 
 
 def test_of_many_threads_that_migrate_at_once_one_takes_the_steps(empty):

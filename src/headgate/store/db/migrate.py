@@ -64,6 +64,8 @@ def earlier(dialect: str) -> tuple[Migration, ...]:
 
 
 LOCK = Statement(sqlite="SELECT 1", postgres="SELECT pg_advisory_xact_lock(26725, 0)")
+# For the index of a large table. A wait for a lock still ends, and those who wait for ours have limits of their own.
+NO_TIME_LIMIT = Statement(postgres="SELECT set_config('statement_timeout', '0', true)")
 COLUMNS = Statement(
     sqlite="SELECT name FROM pragma_table_info(:ledger)",
     postgres="SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(:ledger) AND attnum > 0",
@@ -114,6 +116,7 @@ def migrate(db: Db) -> list[Migration]:
     if not steps:
         return []
     if db.dialect == "postgres":
+        db.send(NO_TIME_LIMIT)
         enter_schema(db, found.home)
     for step in steps:
         if found.old and step.version == BASELINE:

@@ -10,6 +10,7 @@ from headgate.core.errors import Invalid, Unavailable
 from headgate.store.db.migrate import (
     COLUMNS,
     LOCK,
+    NO_TIME_LIMIT,
     NOT_OURS,
     Found,
     Migration,
@@ -52,6 +53,7 @@ def migrate_pack(db: Db, pack: str, package: str) -> list[Migration]:
     if not steps:
         return []
     if db.dialect == "postgres":
+        db.send(NO_TIME_LIMIT)
         enter_schema(db, found.home)
     for step in steps:
         for text in step.statements:
