@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,6 +60,11 @@ class HeadgateServer:
     def memory(self) -> int:
         """The bytes it has in memory."""
         return int(psutil.Process(self._process.pid).memory_info().rss)
+
+    def cpu_seconds(self) -> float:
+        """The processor time that it has used, all threads together. Linux only: /proc knows hundredths of a second."""
+        clock_of_process = (~self._process.pid << 3) | 2
+        return time.clock_gettime(clock_of_process)
 
     def connections(self) -> int:
         """How many clients are connected, those among them that it has not noticed to be gone."""
