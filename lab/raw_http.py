@@ -74,7 +74,7 @@ class RawClient:
         """The body of an answer with this head."""
         if "content-length" in headers:
             return self._exactly(int(headers["content-length"]))
-        return b"".join(self._chunks()) if headers.get("transfer-encoding") == "chunked" else b""
+        return b"".join(self.chunks()) if headers.get("transfer-encoding") == "chunked" else b""
 
     def ended(self) -> bool:
         """Wait for the server to close, and read what comes before; False if it does not within our patience."""
@@ -108,7 +108,8 @@ class RawClient:
         found, self._unread = self._unread[:size], self._unread[size:]
         return found
 
-    def _chunks(self) -> Iterator[bytes]:
+    def chunks(self) -> Iterator[bytes]:
+        """The parts of a chunked answer, as they come."""
         while size := int(self._until(b"\r\n") or b"0", 16):
             yield self._exactly(size)
             self._exactly(2)

@@ -8,7 +8,7 @@ import pytest
 
 from headgate.core.errors import Unavailable
 from headgate.store.db.permits import Permits, for_caller
-from headgate.store.db.postgres import CONNECTIONS, KEPT_FOR_OTHERS, Postgres
+from headgate.store.db.postgres import CONNECTIONS, MOST_OF_A_CALLER, Postgres
 from headgate.store.store import open_store
 from tests.factories import PLAIN, submit
 
@@ -138,9 +138,9 @@ def test_a_caller_whose_calls_are_all_stuck_in_postgresql_leaves_connections_to_
         for thread in threads:
             thread.start()
         try:
-            for _ in range(CONNECTIONS - KEPT_FOR_OTHERS):
+            for _ in range(MOST_OF_A_CALLER):
                 assert inside.acquire(timeout=PATIENCE)
-            waits(store.database._permits, len(threads) - CONNECTIONS + KEPT_FOR_OTHERS)
+            waits(store.database._permits, len(threads) - MOST_OF_A_CALLER)
             task = for_caller("other", submit, store)
             assert [each.id for each in store.tasks.find().items] == [task.id]
         finally:

@@ -5,22 +5,20 @@ Tenants take turns: however much one of them submits, another waits for one batc
 
 import asyncio
 import hashlib
-from collections import deque
-from collections.abc import Hashable, Sequence
+from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from headgate.api.door.visit import current_visit
 from headgate.api.routing import Header
 from headgate.api.shapes import TaskOut, new_task_out, task_out
 from headgate.core.errors import Busy, Invalid, NotFound, Refused
 from headgate.core.task import NewTask, Task
 from headgate.environment import monotonic
 from headgate.events.telemetry import about_task, submitting
-from headgate.store.db.permits import for_caller
 from headgate.store.store import Store
 from headgate.store.tasks.idempotency import Idempotency
 from headgate.store.tasks.submit import Submitted
@@ -33,6 +31,7 @@ Key = Annotated[
 ]
 MOST_TOGETHER = 500  # tasks
 ALONE_AT_ONCE = 4  # submits that go each by itself
+MOST_HELD = ALONE_AT_ONCE - 1  # of one tenant, of those that wait long for a lock, each with a connection
 MOST_BATCHES = 2 + 2 * ALONE_AT_ONCE  # at the store at once, over all lanes
 LOCK_SECONDS = 0.1  # the first wait for a lock; whatever does not get it by then waits apart
 HELD_LOCK_SECONDS = 1.0  # each further wait; then it is the turn of others that wait for a lock
@@ -64,7 +63,6 @@ class _Submission:
     actor: str
     once: Idempotency | None
     keys: frozenset[tuple[object, ...]]
-    caller: Hashable
     answer: "asyncio.Future[list[SubmitResult]]" = field(repr=False)
     give_up_at: float = field(default_factory=lambda: monotonic() + MOST_WAIT_SECONDS)
 
@@ -80,6 +78,7 @@ class _Lane:
     at_once: int
     most: int
     lock_seconds: float | None
+    of_one: int  # tenant at once
     waiting: deque[_Submission] = field(default_factory=deque)
     running: list[list[_Submission]] = field(default_factory=list)
     _last_turns: dict[int, int] = field(default_factory=dict)  # of tenants that wait
@@ -87,10 +86,11 @@ class _Lane:
 
     def next(self, taken: set[tuple[object, ...]]) -> list[_Submission]:
         """A batch of the tenant whose last turn was longest ago, of those that have one whose keys are not taken."""
+        running = Counter(batch[0].tenant_id for batch in self.running)
         tenants = dict.fromkeys(submission.tenant_id for submission in self.waiting)
         self._last_turns = {tenant: self._last_turns.get(tenant, 0) for tenant in tenants}
         for tenant in sorted(tenants, key=self._last_turns.__getitem__):  # those that never had one as they came
-            if batch := self._next_of(tenant, set(taken)):
+            if running[tenant] < self.of_one and (batch := self._next_of(tenant, set(taken))):
                 self._turns += 1
                 self._last_turns[tenant] = self._turns
                 return batch
@@ -134,10 +134,12 @@ class Submits:
         self._store = store
         self._in_thread = in_thread
         self._reading = reading
-        self._plain = _Lane(1, MOST_TOGETHER, None)
-        self._keyed = _Lane(1, MOST_TOGETHER, LOCK_SECONDS)  # unique, mutex, parent: others may hold them
-        self._once = _Lane(ALONE_AT_ONCE, 0, LOCK_SECONDS)  # with an idempotency key: each by itself
-        self._held = _Lane(ALONE_AT_ONCE, 0, HELD_LOCK_SECONDS)  # whose key somebody was found to hold: in turns
+        self._plain = _Lane(1, MOST_TOGETHER, None, 1)
+        self._keyed = _Lane(1, MOST_TOGETHER, LOCK_SECONDS, 1)  # unique, mutex, parent: others may hold them
+        self._once = _Lane(ALONE_AT_ONCE, 0, LOCK_SECONDS, ALONE_AT_ONCE)  # with an idempotency key: each by itself
+        self._held = _Lane(
+            ALONE_AT_ONCE, 0, HELD_LOCK_SECONDS, MOST_HELD
+        )  # whose key somebody was found to hold: in turns
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, new_tasks: Sequence[NewTask], actor: str, key: str | None) -> list[SubmitResult]:
@@ -148,9 +150,7 @@ class Submits:
         with submitting(new_tasks) as new_tasks:
             keys = self._store.tasks.keys_of(new_tasks, once)
             lane = self._once if once else self._keyed if keys else self._plain
-            visit = current_visit.get()
-            caller = None if visit is None else visit.caller
-            submission = _Submission(new_tasks, actor, once, keys, caller, asyncio.get_running_loop().create_future())
+            submission = _Submission(new_tasks, actor, once, keys, asyncio.get_running_loop().create_future())
             lane.waiting.append(submission)
             self._send_off(lane)
             made = await submission.answer
@@ -185,9 +185,7 @@ class Submits:
     async def _run(self, lane: _Lane, batch: list[_Submission]) -> None:
         answers: Sequence[list[SubmitResult] | BaseException] = []
         try:
-            answers = await self._in_thread(
-                for_caller, batch[0].caller, self._submit_together, batch, lane.lock_seconds
-            )
+            answers = await self._in_thread(self._submit_together, batch, lane.lock_seconds)
         except BaseException as error:
             if _may_go_again(batch, error):
                 for submission in batch:

@@ -36,7 +36,7 @@ T = TypeVar("T")
 log = logging.getLogger("headgate.store")
 
 CONNECTIONS = 10
-KEPT_FOR_OTHERS = 2  # than the caller that has the most of them
+MOST_OF_A_CALLER = CONNECTIONS // 2
 TRIES = 8
 WAIT_SECONDS = 30.0
 CONNECT_SECONDS, CONNECT_FOR_NEWS_SECONDS = 10, 5
@@ -141,7 +141,7 @@ class Postgres:
         # With AUTO the first connection tells, and whether it does is not known before.
         self._pooled = {Pooler.OFF: False, Pooler.TRANSACTION: True}.get(pooler)
         self._idle: list[Pipeline] = []
-        self._permits = Permits(CONNECTIONS, CONNECTIONS - KEPT_FOR_OTHERS)
+        self._permits = Permits(CONNECTIONS, MOST_OF_A_CALLER)
         self._token = new_ids(1)[0]
         self._notifier = None if self._pooled or alone else Notifier(self._connect_for_news, self._token)
         self._notifications: Notifications | None = None
