@@ -22,7 +22,7 @@ import pytest
 from headgate.api.submits import MOST_HELD
 from headgate.core.keys import Role
 from headgate.core.task import NewTask, TaskType
-from headgate.store.db.postgres import MOST_OF_A_CALLER
+from headgate.store.db.postgres import CONNECTIONS, MOST_OF_A_CALLER
 from headgate.store.store import Store, open_store
 from lab.headgate_server import headgate_server
 from lab.raw_http import RawAnswer, RawClient, raw_client
@@ -293,3 +293,19 @@ def test_a_tenant_that_does_its_worst_leaves_the_other_its_starts_and_its_answer
         until(lambda: waiting() <= MOST_OF_A_CALLER + MOST_HELD)  # a short wait of others may be among them
         until(lambda: attack.counts["bulk", 429])
     assert (attack.counts["poll", 429], attack.counts["stream", 429]) == (1, 1)
+
+
+def test_more_streams_and_requests_that_wait_than_connections_leave_connections_to_all(postgres, tmp_path):
+    """Spec: X12"""
+    count = CONNECTIONS + 2
+    with open_store(postgres) as store, ExitStack() as stack:
+        store.types.put(TaskType("plain"))
+        tenant = Tenant(store, QUIET, "127.0.0.3")
+        tenant.address = stack.enter_context(headgate_server(tmp_path, url=postgres)).address
+        for _ in range(count):
+            assert tenant.send(stack, "GET", "/api/events").answer_head()[0] == 200
+        for number in range(count):
+            tenant.send(stack, "POST", f"/api/agents/agent{number}/claim", b'{"wait_seconds": 60}')
+        until(lambda: sum(worker.name.startswith("agent") for worker in store.workers.all()) == count)
+        assert tenant.ask("POST", "/api/tasks", {"type": "plain"}).status == 201
+        assert tenant.ask("GET", "/api/tasks").status == 200
