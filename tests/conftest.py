@@ -71,8 +71,24 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long ones first: xdist's workers share out what is left, and at the end of a run that is to be short ones."""
-    items.sort(key=lambda item: [not item.nodeid.startswith(f"tests/{folder}/") for folder in LONGEST_FIRST])
+    """The long ones first, for each of xdist's workers.
+
+    Each begins with a slice of the list, all of one length, and takes from the end of another's when it is through: at
+    the end of a run short ones are to be shared out.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    folders: dict[str, list[pytest.Item]] = {folder: [] for folder in LONGEST_FIRST}
+    short: list[pytest.Item] = []
+    for item in items:
+        folders.get(item.nodeid.split("/")[1], short).append(item)
+    wanted, items[:] = len(items), []
+    for worker in range(workers):
+        size = (wanted - len(items)) // (workers - worker)
+        long = [item for folder in LONGEST_FIRST[worker::workers] for item in folders[folder]]
+        room = max(size - len(long), 0)
+        items += long + short[:room]
+        del short[:room]
+    items += short
 
 
 @pytest.fixture(scope="session")
