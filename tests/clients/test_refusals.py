@@ -20,6 +20,7 @@ TASK = {
     "id": 1, "exec_id": "a-b-c", "executing_deadline": "2100-01-01T00:00:00Z", "status": "running", "type": "echo",
     "ext": {"text": "hello"}, "attempt": 1, "error_count": 0,
 }  # fmt: skip
+LOOK_SECONDS = 0.02  # whether it is to end; else half a second
 PAUSE = '#!/bin/sh\necho "$1" >>"$PAUSES"\nexec /bin/sleep 0.05\n'
 
 
@@ -51,7 +52,7 @@ def refusing(*answers):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
     server.daemon_threads = True
     server.block_on_close = False
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(LOOK_SECONDS,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", calls, done
     finally:
@@ -95,7 +96,7 @@ def test_a_reference_agent_that_may_not_fetch_says_so_and_ends(client, tmp_path)
         run = subprocess.run(
             command(client, tmp_path, address), capture_output=True, text=True, timeout=PATIENCE, check=False
         )
-    assert (run.returncode, len(calls)) == (1, 2)
+    assert (run.returncode, len(calls)) == (1, 2), (run.stderr, calls)
     assert all(f"refused with {status}" in run.stderr for status in (503, 401))
 
 
@@ -106,7 +107,8 @@ def test_a_reference_agent_says_that_its_report_was_refused(client, tmp_path):
         run = subprocess.run(
             command(client, tmp_path, address), capture_output=True, text=True, timeout=PATIENCE, check=False
         )
-    assert [path for path, _ in calls] == ["claim", "tasks/1/complete", "tasks/1/complete", "claim"]
+    wanted = ["claim", "tasks/1/complete", "tasks/1/complete", "claim"]
+    assert [path for path, _ in calls] == wanted, (run.stderr, calls)
     assert all(f"refused with {status}" in run.stderr for status in (503, 409, 401))
 
 
