@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.stories.evidence import rows
 from tests.stories.ledger import Entry, Ledger
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 MODULE = "tests.stories.fleet"
 WAITING = "SELECT 1 FROM headgate_task WHERE status IN ('pending', 'blocked', 'queued', 'retrying') LIMIT 1"
 SEED = int(os.environ.get("HEADGATE_STORY_SEED", "7"))  # of what is up to the dice; the rest is up to the system
@@ -95,6 +95,11 @@ class Crew:
         for worker in self.alive:
             assert worker.poll() is None, f"worker {worker.pid} ended with {worker.returncode}"
 
+    def all_listen(self) -> bool:
+        """Whether each has signed on: before that, the system may end one that is told to stop."""
+        said = self.log.read_text(errors="replace") if self.alive else ""
+        return all(f"-{worker.pid}) serves " in said for worker in self.alive)
+
     def lines_of(self, task_id: int, *whats: str) -> list[Entry]:
         return [entry for entry in self.ledger.entries(*whats) if entry.task_id == task_id]
 
@@ -105,6 +110,7 @@ def crew(url: str, folder: Path, seed: int = SEED, **options: float) -> Iterator
     members = Crew(url, folder, seed, **options)
     try:
         yield members
+        until(members.all_listen, "all listen")
         for worker in list(members.alive):
             members.stop(worker)
     except BaseException as error:
