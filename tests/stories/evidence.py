@@ -9,12 +9,11 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
-import psycopg
-
 from headgate.core.schedule import tick_text
 from headgate.simulation.evidence import Evidence, LedgerEntry, Row, ScheduleLogLine, Submission, TaskRecord
 from headgate.store.events.feed import Cursor
 from headgate.store.store import open_store
+from tests.kept import kept
 from tests.stories.ledger import Ledger
 
 SKEW_SECONDS = 0.05  # the system's clocks drift apart a little while a story is told
@@ -43,8 +42,7 @@ def rows(url: str, text: str) -> list[Any]:
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=60)) as connection:
             return connection.execute(text).fetchall()
-    with psycopg.connect(url) as connection:
-        return connection.execute(text).fetchall()
+    return kept(url).execute(text).fetchall()
 
 
 def collected(url: str, ledger: Ledger | None = None, submits: Iterable[Submission] = ()) -> Evidence:
