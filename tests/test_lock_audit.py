@@ -46,7 +46,7 @@ class Advisories(BaseHTTPRequestHandler):
 @contextmanager
 def advisories() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Advisories) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}/"

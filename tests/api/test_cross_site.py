@@ -94,7 +94,7 @@ def another_site(api: str) -> Iterator[tuple[int, "Queue[dict[str, Any]]"]]:
         def log_message(self, *_: object) -> None: ...
 
     site = ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    thread = threading.Thread(target=site.serve_forever)
+    thread = threading.Thread(target=site.serve_forever, args=(0.02,))
     thread.start()
     try:
         yield site.server_address[1], heard

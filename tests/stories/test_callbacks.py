@@ -76,7 +76,7 @@ class Receiver:
 @contextmanager
 def receiving() -> Iterator[Receiver]:
     receiver = Receiver()
-    thread = threading.Thread(target=receiver.server.serve_forever)
+    thread = threading.Thread(target=receiver.server.serve_forever, args=(0.02,))
     thread.start()
     try:
         yield receiver
