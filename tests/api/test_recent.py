@@ -25,7 +25,7 @@ class Shelf:
         self.looks.append(key)
         value = self.value
         self.begun.release()
-        assert self.open.wait(10)
+        assert self.open.wait(60)
         if self.failing:
             raise Unavailable("the store did not answer")
         return value

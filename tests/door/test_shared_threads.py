@@ -11,7 +11,7 @@ from headgate.core.keys import Role
 from headgate.settings import Settings
 from headgate.threads import Threads
 
-PATIENCE = 10.0
+PATIENCE = 120.0
 TENANTS = 2
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import httpx
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 @dataclass(frozen=True)

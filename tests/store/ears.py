@@ -4,7 +4,7 @@ import queue
 
 from headgate.store.store import Store
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 class Ears:

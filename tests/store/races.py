@@ -19,7 +19,7 @@ from tests.factories import TYPES, Clock
 
 P = ParamSpec("P")
 T = TypeVar("T")
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 KEY = f"key {os.getpid()}"  # of a mutex: lines are locked in the whole database, which other test processes share
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = %s"

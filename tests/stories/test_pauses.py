@@ -19,7 +19,7 @@ SCOPES = (
     (PauseScope.ALL, ""), (PauseScope.LANE, "narrow"), (PauseScope.LANE, "wide"), (PauseScope.TYPE, "plain"),
     (PauseScope.TENANT, "1"), (PauseScope.KEY, "api"),
 )  # fmt: skip
-PATIENCE = 20.0
+PATIENCE = 120.0
 AN_HOUR = timedelta(hours=1)
 
 

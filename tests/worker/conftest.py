@@ -23,7 +23,7 @@ def app(url: str) -> Iterator[Headgate]:
     made.close()
 
 
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     """Wait for something that nobody signals."""
     end = time.monotonic() + seconds
     while not condition():
@@ -69,7 +69,7 @@ def working(app: Headgate, *, due: bool = False, **options: Any) -> Iterator[Wor
     finally:
         if not found[0].stopping:
             found[0].stop_from_thread()
-        thread.join(60)
+        thread.join(120)
         assert not thread.is_alive(), "the worker did not end"
         if failed:
             raise failed[0]

@@ -103,13 +103,13 @@ def test_a_job_interrupted_while_it_ends_is_told_of_all_the_same():
             done.set()
 
         job = threads.start(partial(call_handler, [], body, {}), on_done)
-        assert inside.wait(30)
+        assert inside.wait(60)
         job.interrupt()
         outside.release()
-        assert done.wait(30)
+        assert done.wait(60)
     after = threading.Event()
     threads.start(lambda: None, lambda error: after.set())
-    assert after.wait(30)
+    assert after.wait(60)
 
 
 def test_a_thread_that_calls_another_task_function_is_interrupted_there_too(app: Headgate):
@@ -132,7 +132,7 @@ def test_a_thread_that_calls_another_task_function_is_interrupted_there_too(app:
     ended = threading.Event()
     with working(app):
         assert (outer.submit_sync().wait_sync(30).error or "").startswith("TimeoutError")
-        assert ended.wait(30)
+        assert ended.wait(60)
 
 
 def test_what_was_taken_from_outside_is_stopped_by_its_worker(app: Headgate):
@@ -151,9 +151,9 @@ def test_what_was_taken_from_outside_is_stopped_by_its_worker(app: Headgate):
 
     with working(app):
         task = hog.submit_sync()
-        assert begun.wait(30)
+        assert begun.wait(60)
         app.store.executions.give_back(task.id, exec_ids[0])
-        assert stopped.wait(30)
+        assert stopped.wait(60)
         assert task.wait_sync(30).status is State.SUCCEEDED
 
 
@@ -185,13 +185,13 @@ def test_a_pause_that_was_taken_back_is_not_obeyed(app: Headgate):
     def walk() -> str:
         context().progress(1)
         begun.set()
-        go_on.wait(30)
+        go_on.wait(60)
         context().checkpoint("here", 1)
         return "arrived"
 
     with working(app) as worker:
         task = walk.submit_sync()
-        assert begun.wait(30)
+        assert begun.wait(60)
         app.store.tasks.pause(task.id)
         until(lambda: any(run.pausing for run in worker.held.values()))
         app.store.tasks.resume(task.id)
@@ -215,10 +215,10 @@ def test_a_lease_that_cannot_be_renewed_stops_what_runs(url: str):
 
     with working(app) as worker:
         slow.submit_sync()
-        assert begun.wait(30)
+        assert begun.wait(60)
         hang = threading.Event()
         worker._beat._held = lambda: hang.wait(60) and {}  # type: ignore[assignment,return-value]  # a beat that hangs
-        assert stopped.wait(30)
+        assert stopped.wait(60)
         hang.set()
         worker._beat._held = dict
     app.close()

@@ -82,7 +82,7 @@ def test_the_last_progress_survives_a_store_that_was_away(prepared, declared, tm
     gate = tmp_path / "gate"
     with working(prepared):
         task = declared.submit_sync(str(gate))
-        assert away.wait(30), "the timer has tried the last one"
+        assert away.wait(60), "the timer has tried the last one"
         gate.touch()
         assert task.wait_sync(60).status is State.SUCCEEDED
     assert json.loads(task.record_sync().progress) == LAST
@@ -101,7 +101,7 @@ def test_progress_that_the_store_did_not_take_is_tried_again_by_the_timer():
 
     steady = SteadyProgress(write)
     steady.put("1")
-    assert written.wait(30)
+    assert written.wait(60)
     assert (tries, steady.close()) == (["1", "1"], None)
 
 

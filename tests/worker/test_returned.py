@@ -51,7 +51,7 @@ def test_a_thread_told_to_stop_when_its_handler_has_just_returned_keeps_the_resu
             with super().entered(task_id):
                 yield
             returned.set()
-            go.wait(30)
+            go.wait(60)
 
     @app.task
     def answer() -> int:
@@ -59,7 +59,7 @@ def test_a_thread_told_to_stop_when_its_handler_has_just_returned_keeps_the_resu
 
     with working(app, stage=Watched()) as worker:
         task = answer.submit_sync()
-        assert returned.wait(30)
+        assert returned.wait(60)
         [run] = worker.held.values()
         assert run.thread is not None
         job = run.thread
@@ -159,7 +159,7 @@ def test_a_worker_told_to_go_at_once_waits_until_the_store_has_taken_what_ended(
         [pool] = worker.pools
         tasks = app.submit_many_sync([answer.call() for _ in range(3)])
         for _ in tasks:
-            assert begun.acquire(timeout=30)
+            assert begun.acquire(timeout=60)
         until(lambda: pool._busy == 0)
         with nobody_writes(url):
             for busy in (1, 2):

@@ -46,7 +46,7 @@ def test_many_handlers_run_at_once_up_to_the_slots_there_are(app: Headgate):
 
     @app.task
     def meet() -> None:
-        together.wait(30)
+        together.wait(60)
 
     with working(app, threads=4):
         tasks = app.submit_many_sync([meet.call() for _ in range(8)])

@@ -57,7 +57,7 @@ def test_a_thread_past_its_timeout_is_interrupted(app: Headgate):
 
     with working(app, threads=1):
         assert slow.submit_sync().wait_sync(30).error == "TimeoutError: it ran for more than 0.3 s"
-        assert tidied.wait(30)
+        assert tidied.wait(60)
         assert [next_one.submit_sync().wait_sync(30).result for _ in range(3)] == ["unharmed"] * 3
 
 
@@ -135,7 +135,7 @@ def test_cancelling_a_running_coroutine_stops_it_at_once(app: Headgate):
 
     with working(app):
         task = slow.submit_sync()
-        assert begun.wait(30)
+        assert begun.wait(60)
         app.store.tasks.cancel(task.id, "changed my mind")
         assert task.wait_sync(30).status is State.CANCELLED
     assert task.record_sync().remark == "changed my mind"
@@ -157,7 +157,7 @@ def test_cancelling_a_running_thread_stops_it_and_frees_its_slot(app: Headgate):
 
     with working(app, threads=1):
         task = slow.submit_sync()
-        assert begun.wait(30)
+        assert begun.wait(60)
         app.store.tasks.cancel(task.id)
         after = next_one.submit_sync()
         assert (task.wait_sync(30).status, after.wait_sync(30).status) == (State.CANCELLED, State.SUCCEEDED)
@@ -193,7 +193,7 @@ def test_a_pause_takes_hold_at_the_next_checkpoint_and_resume_goes_on_from_there
         for step in range(context().restore("step", 0), 6):
             seen.append(step)
             if step == 2:
-                go_on.wait(30)
+                go_on.wait(60)
             context().checkpoint("step", step + 1)
         return context().attempt
 
@@ -223,7 +223,7 @@ def test_a_shutdown_waits_for_what_runs_and_claims_nothing_more(app: Headgate):
 
     with working(app, concurrency=1) as worker:
         first, second = slow.submit_sync(), slow.submit_sync()
-        assert begun.wait(30)
+        assert begun.wait(60)
         worker.stop_from_thread()
         until(lambda: worker.stopping)
         finish.set()
@@ -250,7 +250,7 @@ def test_a_shutdown_hands_back_what_does_not_end_in_time_and_counts_no_error(url
     handler = app.task(slow) if isolation == "loop" else app.task(slow_thread)
     with working(app):
         task = handler.submit_sync()
-        assert begun.wait(30)
+        assert begun.wait(60)
     record = task.record_sync()
     assert (record.status, record.error_count, record.lost_count) == (State.QUEUED, 0, 0)
     app.close()
@@ -267,7 +267,7 @@ def test_a_second_stop_does_not_wait(app: Headgate):
 
     with working(app) as worker:
         task = slow.submit_sync()
-        assert begun.wait(30)
+        assert begun.wait(60)
         worker.stop_from_thread()
         worker.stop_from_thread()
     assert task.record_sync().status is State.QUEUED
@@ -288,7 +288,7 @@ def test_a_worker_declared_lost_stops_everything_writes_nothing_and_signs_on_ane
 
     with working(app) as worker:
         task = slow.submit_sync()
-        assert begun.wait(30)
+        assert begun.wait(60)
         old = worker.id
         until(
             lambda: any(

@@ -36,7 +36,7 @@ def test_a_thread_that_ignores_its_end_keeps_slot_and_mutex_and_its_worker_claim
 
     with working(app, due=True):
         late = stuck.submit_sync()
-        assert inside.wait(30)
+        assert inside.wait(60)
         behind = next_one.submit_sync()
         until(lambda: told() == [[late.id]])
         beside = other.submit_sync()
@@ -67,10 +67,10 @@ def test_a_task_that_comes_back_while_its_old_handler_runs_gets_a_slot_of_its_ow
 
     with working(app, threads=2) as worker:
         task = stubborn.submit_sync()
-        assert both.acquire(timeout=30)
+        assert both.acquire(timeout=60)
         [old] = worker.held
         app.store.executions.give_back(task.id, old)
-        assert both.acquire(timeout=30)
+        assert both.acquire(timeout=60)
         until(lambda: len(worker.held) == 2)
         done.set()
         assert task.wait_sync(30).status is State.SUCCEEDED

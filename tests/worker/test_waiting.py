@@ -40,7 +40,7 @@ def test_a_parent_on_the_event_loop_waits_for_its_children_there(app: Headgate):
     @app.task
     async def parent() -> int:
         children = await headgate.context().submit_many([child.call(number) for number in range(3)])
-        return sum([(await each.wait(30)).result for each in children])
+        return sum([(await each.wait(60)).result for each in children])
 
     with working(app, threads=1, concurrency=1):
         assert parent.submit_sync().wait_sync(30).result == 3
@@ -76,7 +76,7 @@ def test_a_slot_is_lent_only_to_what_is_waited_for_and_only_for_so_long(app: Hea
     @app.task
     def child() -> None:
         started.append("child")
-        go.wait(30)
+        go.wait(60)
 
     @app.task
     def parent() -> None:
@@ -154,7 +154,7 @@ def test_one_handler_that_waits_for_many_tasks_lends_one_slot(app: Headgate):
     @app.task
     async def parent() -> None:
         children = await headgate.context().submit_many([child.call() for _ in range(20)])
-        await asyncio.gather(*(each.wait(30) for each in children))
+        await asyncio.gather(*(each.wait(60) for each in children))
 
     with working(app, threads=1):
         assert parent.submit_sync().wait_sync(60).status is State.SUCCEEDED
@@ -245,7 +245,7 @@ def test_waiting_for_a_task_behind_others_in_a_full_lane_is_no_deadlock(app: Hea
 
     @app.task(lane="films")
     def blocker() -> None:
-        go.wait(30)
+        go.wait(60)
 
     @app.task(lane="films")
     def parent() -> int:
