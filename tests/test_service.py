@@ -11,7 +11,7 @@ from headgate.pauses import wait
 from headgate.service import Service
 from headgate.threads import inline
 
-SOON = 30.0  # seconds in which a machine gets anything done
+SOON = 120.0  # seconds in which a machine gets anything done
 
 
 class Scripted(Service):

@@ -9,7 +9,7 @@ import pytest
 
 from headgate.threads import Threads
 
-SOON = 30.0
+SOON = 120.0
 colour: ContextVar[str] = ContextVar("colour")
 
 

@@ -292,7 +292,7 @@ def test_two_shapes_of_one_name_have_texts_of_their_own(url, store):
 
         answering = asyncio.create_task(stream({}, asyncio.Event().wait, send))
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 return await lanes.get()
         finally:
             answering.cancel()

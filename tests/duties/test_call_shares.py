@@ -20,7 +20,7 @@ from tests.outward.receiver import listening, request_of
 from tests.schedules import logged, online, tick
 
 HERE = "127.0.0.0/8"
-SOON = 30.0
+SOON = 120.0
 MINE, THEIRS = 1, 2
 
 

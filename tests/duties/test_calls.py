@@ -22,7 +22,7 @@ from tests.schedules import logged, online, take_calls, tick
 
 HERE = "127.0.0.0/8"
 GONE = "00000000-0000-4000-8000-000000000009"
-SOON = 30.0
+SOON = 120.0
 
 
 class Endpoints:

@@ -188,7 +188,7 @@ def test_it_runs_by_the_real_clock_too():
         settings = Settings(compensation_base=0.05, compensation_step=0.05, compensation_max=0.1)
         duty = Compensate(store, settings, asyncio.to_thread)
         duty.start()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while store.compensation.status(CompensationSettings()).last_poll is None:  # noqa: ASYNC110 nobody signals it
                 await asyncio.sleep(0.01)
             await duty.stop()

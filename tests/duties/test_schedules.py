@@ -17,7 +17,7 @@ from tests.duties.turns import settle_down, turn
 from tests.factories import TYPES, sql
 from tests.schedules import CALLED, fired, lines, logged, made, new, online
 
-SOON = 30.0
+SOON = 120.0
 
 
 @pytest.fixture

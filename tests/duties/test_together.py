@@ -14,7 +14,7 @@ from headgate.store.store import open_store
 from tests.factories import TYPES, running, settle, submit
 
 S = State
-SOON = 30.0
+SOON = 120.0
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ class Watched(Feed):
 
 async def task_ids(listener, count):
     found: list[int | None] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while len(found) < count:
             if (found_event := await listener.next(0.1)) is not None:
                 found.append(found_event.event.task_id)

@@ -122,7 +122,7 @@ def test_a_worker_writes_no_more_than_so_many_lines_a_second_and_misses_no_task(
     tasks = app.submit_many_sync([greet.call() for _ in range(300)] + [fail.call() for _ in range(60)])
     with working(app):
         for task in tasks:
-            task.wait_sync(30)
+            task.wait_sync(120)
     app.close()
     singles = [line for line in caplog.messages if line.startswith("task succeeded: ")]
     counts = [re.match(r"([\d,]+) more tasks? finished in the last second", line) for line in caplog.messages]

@@ -137,7 +137,7 @@ def test_a_place_is_never_behind_an_event_that_is_still_to_come(postgres):
         end = Cursor(store.events.last().high)  # of a bus that does not look for what the rival has
         follower = Follower(Feed(store), Listener(end), asyncio.to_thread, start)
         heard = []
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             async for found in follower.entries(0.01):
                 if found is None:
                     continue

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-SOON = 30.0
+SOON = 120.0
 _watching: list[list[tuple[str, int]]] = []
 
 

@@ -49,7 +49,7 @@ def test_a_bad_call_is_refused_and_nothing_of_its_batch_is_made(app: Headgate, b
     assert len(str(refused.value)) > len("invalid")
     assert [task.id for task in app.store.tasks.find().items] == [before.id]
     with working(app):
-        assert before.wait_sync(30).result == "before"
+        assert before.wait_sync(120).result == "before"
 
 
 def test_a_type_nobody_knows_is_refused_and_a_near_one_is_named(app: Headgate):
@@ -73,7 +73,7 @@ def test_a_bad_result_fails_its_own_task_among_many_that_end_together(app: Headg
 
     with working(app):
         tasks = app.submit_many_sync([end.call(number == 7) for number in range(20)])
-        ends = [task.wait_sync(30) for task in tasks]
+        ends = [task.wait_sync(120) for task in tasks]
     assert [number for number, ended in enumerate(ends) if ended.status is not State.SUCCEEDED] == [7]
     assert "the handler's result cannot be stored" in (ends[7].error or "")
 
@@ -90,7 +90,7 @@ def test_an_error_or_a_log_line_no_store_could_keep_is_kept_as_far_as_it_can_be(
 
     with working(app):
         tasks = app.submit_many_sync([fail.call(number == 3) for number in range(8)])
-        ends = [task.wait_sync(30) for task in tasks]
+        ends = [task.wait_sync(120) for task in tasks]
     assert [number for number, ended in enumerate(ends) if ended.status is not State.SUCCEEDED] == [3]
     assert ends[3].status is State.FAILED
     assert (ends[3].error or "").startswith("ValueError: ")
@@ -110,4 +110,4 @@ def test_a_checkpoint_no_store_could_keep_fails_where_it_is_made(app: Headgate, 
         return "saved"
 
     with working(app):
-        assert save.submit_sync().wait_sync(30).result == "invalid"
+        assert save.submit_sync().wait_sync(120).result == "invalid"

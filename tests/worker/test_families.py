@@ -37,7 +37,7 @@ def test_a_handler_that_fails_for_good_takes_its_children_along(app: Headgate, i
 
     with working(app):
         task = in_a_coroutine.submit_sync() if isolation == "coroutine" else in_a_thread.submit_sync()
-        ended = task.wait_sync(30)
+        ended = task.wait_sync(120)
     assert (ended.status, "no more" in (ended.error or "")) == (State.FAILED, True)
     assert children_of(app, task.id) == [State.CANCELLED] * 3
 
@@ -56,7 +56,7 @@ def test_a_task_that_is_no_child_has_its_mutex_to_itself_and_nobody_waits_for_it
 
     with working(app):
         task = leader.using(priority=2, correlation_id="together", tenant_id=7).submit_sync()
-        assert task.wait_sync(30).result == 2  # though a follower has an hour to go
+        assert task.wait_sync(120).result == 2  # though a follower has an hour to go
     made = app.store.tasks.find(Filter(type="follower")).items
     assert {(each.parent_id, each.tenant_id, each.correlation_id) for each in made} == {(None, 7, "together")}
     assert len(made) == 2
@@ -80,7 +80,7 @@ def test_a_child_that_fails_cancels_the_others_where_the_handler_says_so(app: He
         parent = app.task(code="family")(family).using(on_child_failure="cancel")
     with working(app):
         task = parent.submit_sync()
-        assert task.wait_sync(30).status is State.FAILED
+        assert task.wait_sync(120).status is State.FAILED
     assert children_of(app, task.id) == [State.FAILED, *[State.CANCELLED] * 3]
 
 
@@ -110,7 +110,7 @@ def test_a_running_child_hears_that_its_parent_gave_up(app: Headgate):
 
     with working(app):
         task = parent.submit_sync()
-        assert task.wait_sync(30).status is State.FAILED
+        assert task.wait_sync(120).status is State.FAILED
     assert children_of(app, task.id) == [State.CANCELLED]
 
 
@@ -124,6 +124,6 @@ def test_a_parent_waits_no_longer_than_its_last_child(app: Headgate):
 
     with working(app):
         task = child.submit_sync(3)
-        assert task.wait_sync(30).status is State.SUCCEEDED
+        assert task.wait_sync(120).status is State.SUCCEEDED
     until(lambda: not app.store.families.waiting())
     assert len(app.store.tasks.find(limit=200).items) == 15

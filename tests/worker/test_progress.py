@@ -141,7 +141,7 @@ def test_progress_that_cannot_be_kept_is_refused_with_the_reason(app: Headgate):
         return refused
 
     with working(app):
-        too_long, unknown, no_number = reports.submit_sync().wait_sync(30).result
+        too_long, unknown, no_number = reports.submit_sync().wait_sync(120).result
     assert "progress is" in too_long
     assert f"the maximum is {MAX_PROGRESS_BYTES}" in too_long
     assert unknown == "progress: Encoding objects of type object is unsupported"

@@ -26,7 +26,7 @@ def test_an_async_handler_runs_on_the_loop_and_its_result_is_kept(app: Headgate)
         return {"sum": a + b}
 
     with working(app):
-        ended = add.submit_sync(1).wait_sync(30)
+        ended = add.submit_sync(1).wait_sync(120)
     assert (ended.status, ended.result) == (State.SUCCEEDED, {"sum": 3})
 
 
@@ -38,7 +38,7 @@ def test_a_plain_handler_runs_in_a_thread_of_its_own(app: Headgate):
         return threading.current_thread().name
 
     with working(app):
-        assert where.submit_sync().wait_sync(30).result.startswith("headgate task")
+        assert where.submit_sync().wait_sync(120).result.startswith("headgate task")
 
 
 def test_many_handlers_run_at_once_up_to_the_slots_there_are(app: Headgate):
@@ -50,7 +50,7 @@ def test_many_handlers_run_at_once_up_to_the_slots_there_are(app: Headgate):
 
     with working(app, threads=4):
         tasks = app.submit_many_sync([meet.call() for _ in range(8)])
-        assert {task.wait_sync(30).status for task in tasks} == {State.SUCCEEDED}
+        assert {task.wait_sync(120).status for task in tasks} == {State.SUCCEEDED}
 
 
 def test_what_a_handler_raises_is_told_with_its_stack(app: Headgate):
@@ -61,7 +61,7 @@ def test_what_a_handler_raises_is_told_with_its_stack(app: Headgate):
         return 1 / by
 
     with working(app):
-        ended = divide.submit_sync(0).wait_sync(30)
+        ended = divide.submit_sync(0).wait_sync(120)
     assert ended.status is State.FAILED
     assert ended.error is not None
     assert ended.error.startswith("ZeroDivisionError: division by zero\n")
@@ -85,8 +85,8 @@ def test_a_fatal_error_is_not_tried_again_and_a_retryable_one_is(app: Headgate):
         raise ConnectionError("again")
 
     with working(app, due=True):
-        assert hopeless.submit_sync().wait_sync(30).status is State.FAILED
-        assert shaky.submit_sync().wait_sync(30).status is State.FAILED
+        assert hopeless.submit_sync().wait_sync(120).status is State.FAILED
+        assert shaky.submit_sync().wait_sync(120).status is State.FAILED
     assert tries == ["hopeless", "shaky", "shaky", "shaky"]
 
 
@@ -106,7 +106,7 @@ def test_a_handler_may_ask_to_run_again_as_an_answer_or_an_exception(app: Headga
 
     with working(app, due=True):
         task = patient.submit_sync()
-        assert task.wait_sync(30).result == "at last"
+        assert task.wait_sync(120).result == "at last"
     assert task.record_sync().error_count == 2  # a snooze is no error
     assert task.record_sync().attempt == 4
 
@@ -125,7 +125,7 @@ def test_a_result_that_cannot_be_kept_fails_its_task_and_no_other(app: Headgate,
 
     with working(app):
         tasks = app.submit_many_sync([good.call(), odd.call(), good.call()])
-        ends = [task.wait_sync(30) for task in tasks]
+        ends = [task.wait_sync(120) for task in tasks]
     assert [end.status for end in ends] == [State.SUCCEEDED, State.FAILED, State.SUCCEEDED]
     assert "the handler's result cannot be stored" in (ends[1].error or "")
 
@@ -140,7 +140,7 @@ def test_arguments_a_handler_does_not_understand_make_a_dead_letter_with_a_clear
     with working(app):
         made = app.store.tasks.submit(NewTask("strict", ext='{"n": "three", "m": 1}'))
         task = strict.submit_sync(1)
-        task.wait_sync(30)
+        task.wait_sync(120)
         bad = app.store.tasks.get(made.id)
     assert bad.status is State.DEAD
     assert "argument n: Expected `int`, got `str`" in (bad.error_info or "")
@@ -162,7 +162,7 @@ def test_what_is_not_retried_says_why_in_the_log(app: Headgate, caplog: pytest.L
 
     with working(app):
         for task in (ends.submit_sync("fatal"), ends.submit_sync("value"), once.submit_sync()):
-            task.wait_sync(30)
+            task.wait_sync(120)
     assert [line.partition(" error=")[2] for line in caplog.messages if line.startswith("task failed: ")] == [
         "Refused: no (not retried: errors of this class are never retried)",
         "ValueError: no (not retried: errors of this class are never retried)",
@@ -183,9 +183,9 @@ def test_a_handler_that_cancels_itself_has_failed_and_the_worker_goes_on(app: He
     async def good() -> None: ...
 
     with working(app):
-        assert quits.submit_sync().wait_sync(30).status is State.FAILED
-        assert exits.submit_sync().wait_sync(30).status is State.FAILED
-        assert good.submit_sync().wait_sync(30).status is State.SUCCEEDED
+        assert quits.submit_sync().wait_sync(120).status is State.FAILED
+        assert exits.submit_sync().wait_sync(120).status is State.FAILED
+        assert good.submit_sync().wait_sync(120).status is State.SUCCEEDED
 
 
 def test_the_context_is_there_inside_a_task_only(app: Headgate):
@@ -196,7 +196,7 @@ def test_the_context_is_there_inside_a_task_only(app: Headgate):
 
     with working(app):
         task = who.using(correlation_id="c-1", creator=7).submit_sync()
-        assert task.wait_sync(30).result == [task.id, 1, "c-1", 7, 0, 36]
+        assert task.wait_sync(120).result == [task.id, 1, "c-1", 7, 0, 36]
     with pytest.raises(LookupError, match="no task is running here"):
         context()
 
@@ -210,7 +210,7 @@ def test_a_log_line_of_an_unknown_level_is_refused_with_those_there_are(app: Hea
         context().log("hey", level=loud)
 
     with working(app):
-        ended = shout.submit_sync().wait_sync(30)
+        ended = shout.submit_sync().wait_sync(120)
     assert "log: the level must be one of debug, info, warning, error, critical, not 'loud'" in (ended.error or "")
 
 
@@ -232,7 +232,7 @@ def test_progress_and_log_lines_are_kept_and_the_last_progress_is_never_skipped(
 
     with working(app):
         tasks = [steps.submit_sync(), steps_in_a_thread.submit_sync()]
-        assert {task.wait_sync(30).status for task in tasks} == {State.SUCCEEDED}
+        assert {task.wait_sync(120).status for task in tasks} == {State.SUCCEEDED}
     assert [task.record_sync().progress for task in tasks] == ['{"done":50,"total":50}'] * 2
     assert [(line.level, line.message) for line in app.store.executions.log(tasks[0].id)] == [("warning", "halfway")]
     assert [line.message for line in app.store.executions.log(tasks[1].id)] == ["there"]
@@ -259,9 +259,9 @@ def test_children_submitted_by_a_handler_end_before_their_parent(app: Headgate):
 
     with working(app):
         task = parent.using(correlation_id="family").submit_sync()
-        ended = task.wait_sync(30)
+        ended = task.wait_sync(120)
         assert (ended.status, ended.result) == (State.PARTIAL, "3 and True")
-        assert parent_in_a_thread.submit_sync().wait_sync(30).result == 2
+        assert parent_in_a_thread.submit_sync().wait_sync(120).result == 2
     children = [app.store.tasks.get(task.id + n) for n in (1, 2, 3, 4)]
     assert {(child.parent_id, child.correlation_id) for child in children} == {(task.id, "family")}
 

@@ -32,7 +32,7 @@ def test_a_coroutine_past_its_timeout_is_cancelled_and_that_counts_as_an_error(a
 
     with working(app):
         task = slow.submit_sync()
-        ended = task.wait_sync(30)
+        ended = task.wait_sync(120)
     assert ended.status is State.FAILED
     assert ended.error == "TimeoutError: it ran for more than 0.3 s"
     assert task.record_sync().error_count == 1
@@ -56,9 +56,9 @@ def test_a_thread_past_its_timeout_is_interrupted(app: Headgate):
         return "unharmed"
 
     with working(app, threads=1):
-        assert slow.submit_sync().wait_sync(30).error == "TimeoutError: it ran for more than 0.3 s"
+        assert slow.submit_sync().wait_sync(120).error == "TimeoutError: it ran for more than 0.3 s"
         assert tidied.wait(60)
-        assert [next_one.submit_sync().wait_sync(30).result for _ in range(3)] == ["unharmed"] * 3
+        assert [next_one.submit_sync().wait_sync(120).result for _ in range(3)] == ["unharmed"] * 3
 
 
 def test_a_process_past_its_timeout_is_ended(app: Headgate, tmp_path: Path):
@@ -137,7 +137,7 @@ def test_cancelling_a_running_coroutine_stops_it_at_once(app: Headgate):
         task = slow.submit_sync()
         assert begun.wait(60)
         app.store.tasks.cancel(task.id, "changed my mind")
-        assert task.wait_sync(30).status is State.CANCELLED
+        assert task.wait_sync(120).status is State.CANCELLED
     assert task.record_sync().remark == "changed my mind"
 
 
@@ -160,7 +160,7 @@ def test_cancelling_a_running_thread_stops_it_and_frees_its_slot(app: Headgate):
         assert begun.wait(60)
         app.store.tasks.cancel(task.id)
         after = next_one.submit_sync()
-        assert (task.wait_sync(30).status, after.wait_sync(30).status) == (State.CANCELLED, State.SUCCEEDED)
+        assert (task.wait_sync(120).status, after.wait_sync(30).status) == (State.CANCELLED, State.SUCCEEDED)
 
 
 def test_cancelling_a_process_lets_it_tidy_up_first(app: Headgate, tmp_path: Path):
@@ -206,7 +206,7 @@ def test_a_pause_takes_hold_at_the_next_checkpoint_and_resume_goes_on_from_there
         until(lambda: task.record_sync().status is State.PAUSED)
         assert seen == [0, 1, 2]
         app.store.tasks.resume(task.id)
-        assert task.wait_sync(30).result == 2
+        assert task.wait_sync(120).result == 2
     assert seen == [0, 1, 2, 3, 4, 5]
     assert task.record_sync().error_count == 0
 
@@ -296,7 +296,7 @@ def test_a_worker_declared_lost_stops_everything_writes_nothing_and_signs_on_ane
             )
         )
         assert [held.id for held in app.store.executions.rescue(old)] == [task.id]
-        assert task.wait_sync(30).result == 2
+        assert task.wait_sync(120).result == 2
         assert worker.id != old
     assert attempts == [1, 2]
     assert task.record_sync().lost_count == 1
@@ -309,7 +309,7 @@ def test_poison_ends_after_three_lost_leases_and_the_worker_lives(app: Headgate)
         task = heavy.die.submit_sync()
         good = [heavy.little.submit_sync() for _ in range(5)]
         ended = task.wait_sync(120)
-        assert {other.wait_sync(30).status for other in good} == {State.SUCCEEDED}
+        assert {other.wait_sync(120).status for other in good} == {State.SUCCEEDED}
     assert ended.status is State.FAILED
     assert "its process was killed by SIGKILL" in (ended.error or "")
     assert "counts as poison" in (ended.error or "")
@@ -323,7 +323,7 @@ def test_too_much_memory_is_an_error_that_follows_the_types_policy(app: Headgate
     with working(heavy.app, due=True):
         task = getattr(heavy, body).submit_sync()
         ended = task.wait_sync(60)
-        assert heavy.little.submit_sync().wait_sync(30).status is State.SUCCEEDED
+        assert heavy.little.submit_sync().wait_sync(120).status is State.SUCCEEDED
     assert ended.status is State.FAILED
     assert (ended.error or "").startswith("killed: memory: its process used")
     assert (ended.error or "").endswith("MB, 120 at most")

@@ -55,9 +55,9 @@ def test_a_report_that_failed_unseen_fails_its_task_with_that_reason(app: Headga
         return "made"
 
     with working(app):
-        seen = careful.submit_sync().wait_sync(30)
+        seen = careful.submit_sync().wait_sync(120)
         assert (seen.status, seen.result) == (State.SUCCEEDED, "Invalid")
-        unseen = careless.submit_sync().wait_sync(30)
+        unseen = careless.submit_sync().wait_sync(120)
     assert unseen.status is State.FAILED
     assert "a report that was not awaited failed" in (unseen.error or "")
 
@@ -82,7 +82,7 @@ def test_a_report_that_begins_after_the_end_is_refused(app: Headgate):
     ended = threading.Event()
     with working(app):
         task = hasty.submit_sync()
-        assert task.wait_sync(30).status is State.SUCCEEDED
+        assert task.wait_sync(120).status is State.SUCCEEDED
         ended.set()
         until(refused.is_set)
     assert app.store.executions.log(task.id) == []

@@ -24,10 +24,10 @@ def test_a_parent_in_the_only_thread_waits_for_its_children_in_that_thread(app: 
     @app.task
     def parent() -> int:
         children = headgate.context().submit_many([child.call(number) for number in range(3)]).result()
-        return sum(each.wait_sync(30).result for each in children)
+        return sum(each.wait_sync(120).result for each in children)
 
     with working(app, threads=1, concurrency=1):
-        assert parent.submit_sync().wait_sync(30).result == 3
+        assert parent.submit_sync().wait_sync(120).result == 3
 
 
 def test_a_parent_on_the_event_loop_waits_for_its_children_there(app: Headgate):
@@ -43,7 +43,7 @@ def test_a_parent_on_the_event_loop_waits_for_its_children_there(app: Headgate):
         return sum([(await each.wait(60)).result for each in children])
 
     with working(app, threads=1, concurrency=1):
-        assert parent.submit_sync().wait_sync(30).result == 3
+        assert parent.submit_sync().wait_sync(120).result == 3
 
 
 def test_generations_that_wait_for_one_another_share_one_thread(app: Headgate):
@@ -53,10 +53,10 @@ def test_generations_that_wait_for_one_another_share_one_thread(app: Headgate):
     def generation(left: int) -> int:
         if left == 0:
             return 0
-        return 1 + headgate.context().submit(generation.call(left - 1)).result().wait_sync(30).result
+        return 1 + headgate.context().submit(generation.call(left - 1)).result().wait_sync(120).result
 
     with working(app, threads=1):
-        assert generation.submit_sync(5).wait_sync(30).result == 5
+        assert generation.submit_sync(5).wait_sync(120).result == 5
 
 
 def test_a_parent_in_the_only_process_waits_for_a_child_in_a_process(app: Headgate, monkeypatch):
@@ -81,7 +81,7 @@ def test_a_slot_is_lent_only_to_what_is_waited_for_and_only_for_so_long(app: Hea
     @app.task
     def parent() -> None:
         started.append("parent")
-        headgate.context().submit(child.call()).result().wait_sync(30)
+        headgate.context().submit(child.call()).result().wait_sync(120)
         started.append("parent went on")
 
     with working(app, threads=1) as worker:
@@ -91,7 +91,7 @@ def test_a_slot_is_lent_only_to_what_is_waited_for_and_only_for_so_long(app: Hea
         [pool] = worker.pools
         assert len(pool.held) == 2
         go.set()
-        assert [task.wait_sync(30).status for task in (first, second)] == [State.SUCCEEDED] * 2
+        assert [task.wait_sync(120).status for task in (first, second)] == [State.SUCCEEDED] * 2
     assert started == ["parent", "child", "parent went on"] * 2
 
 
@@ -113,7 +113,7 @@ def test_a_slot_is_given_back_by_who_gives_up_waiting(app: Headgate, timeout):
         return ""
 
     with working(app, threads=1) as worker:
-        assert "the start time has not come yet" in parent.submit_sync().wait_sync(30).result
+        assert "the start time has not come yet" in parent.submit_sync().wait_sync(120).result
         until(lambda: not worker.waits.awaited)
 
 
@@ -127,7 +127,7 @@ def test_a_lent_slot_goes_to_the_awaited_task_and_not_to_an_older_one_of_its_typ
         with lock:
             running += 1
             most = max(most, running)
-        below = headgate.context().submit(descend.call(left - 1)).result().wait_sync(30).result if left else 0
+        below = headgate.context().submit(descend.call(left - 1)).result().wait_sync(120).result if left else 0
         with lock:
             running -= 1
         return below + 1
@@ -173,7 +173,7 @@ def test_a_slot_is_lent_to_the_children_of_an_awaited_parent(app: Headgate):
 
     @app.task
     def parent() -> str:
-        return headgate.context().submit(child.call()).result().wait_sync(30).status
+        return headgate.context().submit(child.call()).result().wait_sync(120).status
 
     with working(app, threads=1):
         assert parent.submit_sync().wait_sync(60).result == "succeeded"
@@ -249,7 +249,7 @@ def test_waiting_for_a_task_behind_others_in_a_full_lane_is_no_deadlock(app: Hea
 
     @app.task(lane="films")
     def parent() -> int:
-        return headgate.context().submit(child.call()).result().wait_sync(30).result
+        return headgate.context().submit(child.call()).result().wait_sync(120).result
 
     with working(app):
         blocking, task = blocker.submit_sync(), parent.submit_sync()
@@ -258,4 +258,4 @@ def test_waiting_for_a_task_behind_others_in_a_full_lane_is_no_deadlock(app: Hea
         until(lambda: any(gate.name == "lane" and not gate.open for gate in app.store.tasks.why(waiting.id)))
         go.set()
         assert task.wait_sync(60).result == 7
-        assert blocking.wait_sync(30).succeeded
+        assert blocking.wait_sync(120).succeeded
