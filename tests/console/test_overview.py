@@ -1,5 +1,7 @@
 """The overview: what runs, what waits, what needs a person, and the buttons that mend it."""
 
+import re
+
 from tests.console.conftest import expect, until
 
 
@@ -196,6 +198,23 @@ def test_charts_grow_by_themselves(visit, served):
     points = served.ask("GET", "/api/series")["items"]
     until(lambda: served.ask("GET", "/api/series")["items"], lambda found: len(found) > len(points) + 1)
     expect(chart.get_by_text("/s").first).to_be_visible()
+
+
+def test_charts_say_that_nothing_waits_once_everything_has_ended(visit, served):
+    """Spec: X7"""
+    served.ask("PUT", "/api/lanes/narrow", {"capacity": 1})
+    running, waiting = (served.submit("held", {"name": "charted"}) for _ in range(2))
+    page = visit("/")
+    age = page.locator("figure").filter(has_text="Oldest waiting").locator("figcaption b")
+    depth = page.locator("figure").filter(has=page.get_by_role("heading", name="Waiting", exact=True))
+    expect(age).to_have_text(re.compile("^[1-9]"))
+    served.let_go("charted")
+    for task_id in (running, waiting):
+        served.reached(task_id, "succeeded")
+    expect(age).to_have_text("0 s")
+    expect(depth.locator("figcaption b").first).to_have_text("0")
+    latency = page.locator("figure").filter(has_text="Latency").locator("figcaption b")
+    expect(latency.first).to_have_text("–")
 
 
 def test_where_no_broker_is_configured_there_is_no_panel_of_one(visit, served):

@@ -60,6 +60,22 @@ def test_it_shows_how_many_wait_how_old_the_oldest_is_and_how_many_are_dead(begu
     assert point.oldest == pytest.approx(OVER + 1)
 
 
+def test_when_every_task_has_ended_none_waits_and_none_runs(begun, clock):
+    """Spec: X7"""
+    store = begun
+    waiting = submit(store)
+    clock.advance(FINE)
+    store.statistics.take_sample()
+    store.series.take()
+    assert (points(store)[-1].waiting, points(store)[-1].oldest) == (1, FINE)
+    store.tasks.cancel(waiting.id)
+    clock.advance(FINE)
+    store.statistics.take_sample()
+    store.series.take()
+    point = points(store)[-1]
+    assert (point.waiting, point.later, point.running, point.dead, point.oldest) == (0, 0, 0, 0, None)
+
+
 def test_waits_are_counted_from_when_a_task_was_due_and_run_times_from_its_start(begun, clock):
     """Spec: X7"""
     store = begun

@@ -15,6 +15,8 @@ export interface Line {
   /** Filled down to the axis. */
   filled?: boolean;
   dashed?: boolean;
+  /** How things stood when they were measured: it stays so until they are measured again. Else, no value is a gap. */
+  stands?: boolean;
 }
 
 const MINUTES = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440].map((minutes) => minutes * 60);
@@ -86,8 +88,9 @@ export function Chart({ title, at, lines, from, to, format, axis = format, heigh
 }
 
 /** What a line shows: under the pointer, or last. */
-function shown(line: Line, under: number | null, format: (value: number) => string): string {
-  const value = under === null ? line.values.findLast((each) => each !== null) : line.values[under];
+function shown({ values, stands }: Line, under: number | null, format: (value: number) => string): string {
+  const last = stands ? values.findLast((each) => each !== null) : values.at(-1);
+  const value = under === null ? last : values[under];
   return value === null || value === undefined ? "–" : format(value);
 }
 
@@ -143,14 +146,21 @@ function options(lines: Line[], { width, height, latest, setUnder, hour }: Look)
   };
 }
 
+/** The points with nothing on either side: no line would show them. */
+function alone(plot: uPlot, at: number): number[] {
+  const values = plot.data[at] ?? [];
+  const there = (index: number) => values[index] !== null && values[index] !== undefined;
+  return [...values.keys()].filter((index) => there(index) && !there(index - 1) && !there(index + 1));
+}
+
 function series(line: Line): uPlot.Series {
   const stroke = () => color(`--tone-${line.tone}`);
   return {
     label: line.label,
     stroke,
     width: 1.5,
-    points: { show: false },
-    spanGaps: true,
+    points: line.stands ? { show: false } : { show: true, size: 3, width: 0, fill: stroke, filter: alone },
+    spanGaps: line.stands ?? false,
     ...(line.filled ? { fill: () => `color-mix(in srgb, ${stroke()} 14%, transparent)` } : {}),
     ...(line.dashed ? { dash: [4, 3] } : {}),
   };

@@ -30,6 +30,7 @@ export function clock(moment: Date, language: Language): string {
 /** "1.2 s", "4 min", "2.5 h": short, for tables. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined) return "–";
+  if (seconds === 0) return "0 s";
   if (seconds < 0.0995) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
   if (seconds < 99.5) return `${Math.round(seconds)} s`;
@@ -81,12 +82,12 @@ export function bytes(count: number | null | undefined): string {
   return `${value < 10 && step > 0 ? value.toFixed(1) : Math.round(value)} ${units[step]}`;
 }
 
-/** "99.9 %": never 100 % unless it is all. */
+/** "99.9%": never 100% unless it is all. */
 export function share(part: number | null): string {
   if (part === null) return "–";
-  if (part === 1) return "100 %";
+  if (part === 1) return "100%";
   const percent = Math.floor(part * 1000) / 10;
-  return `${percent < 10 ? percent.toFixed(1) : percent >= 99 ? percent.toFixed(1) : Math.floor(percent)} %`;
+  return `${percent < 10 ? percent.toFixed(1) : percent >= 99 ? percent.toFixed(1) : Math.floor(percent)}%`;
 }
 
 /** "0.0042", "3.5", "120", "12k": two or three digits are enough, wherever they begin. */

@@ -30,6 +30,11 @@ export const typeStatsQuery = (seconds: number) =>
     meta: { hears: (event) => event.from === "running" || event.from === "waiting", everyMs: 10_000 },
   });
 
+/** How old the oldest was that waited: 0 where nothing did, null where nobody looked. */
+export function oldestOf({ oldest, waiting }: Point): number | null {
+  return waiting === 0 ? 0 : oldest;
+}
+
 /** A series with one more point: what is older than `seconds` falls out. */
 export function grown(series: Series, point: Point, seconds: number): Series {
   const last = series.items.at(-1);

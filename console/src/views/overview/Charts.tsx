@@ -4,7 +4,7 @@ import { useFigures } from "@/app/live";
 import { Chart, type Line } from "@/parts/Chart";
 import { amount, duration, figure } from "@/parts/formats";
 import { ProblemNote } from "@/parts/ProblemNote";
-import { grown, type Point, type Series, seriesQuery } from "@/services/figures";
+import { grown, oldestOf, type Point, type Series, seriesQuery } from "@/services/figures";
 import type { Figure } from "@/services/live";
 import { useSpoken } from "@/texts";
 import classes from "./Charts.module.css";
@@ -74,22 +74,22 @@ export function Charts({ seconds }: { seconds: number }) {
         format={count}
         axis={whole}
         lines={[
-          line(charts.queued, "live", drawn?.waiting, { filled: true }),
-          line(charts.later, "calm", drawn?.later, { dashed: true }),
+          line(charts.queued, "live", drawn?.waiting, { filled: true, stands: true }),
+          line(charts.later, "calm", drawn?.later, { dashed: true, stands: true }),
         ]}
       />
       <Chart
         {...common}
         title={charts.age}
         format={duration}
-        lines={[line(charts.oldest, "warn", drawn?.oldest, { filled: true })]}
+        lines={[line(charts.oldest, "warn", drawn?.oldest, { filled: true, stands: true })]}
       />
       <Chart
         {...common}
         title={charts.running}
         format={count}
         axis={whole}
-        lines={[line(charts.inProgress, "good", drawn?.running, { filled: true })]}
+        lines={[line(charts.inProgress, "good", drawn?.running, { filled: true, stands: true })]}
       />
     </div>
   );
@@ -142,6 +142,6 @@ function columns({ items }: Series): Columns {
     later: of("later"),
     running: of("running"),
     dead: of("dead"),
-    oldest: of("oldest"),
+    oldest: items.map(oldestOf),
   };
 }

@@ -131,12 +131,14 @@ def _counted(db: Db) -> list[Point]:
     while start < end:
         rows = happened[int(start.timestamp())]
         mark = max([mark, *(row[-1] for row in rows)])
-        points.append(_summed(db, start, mark, rows, counts(db) if start + timedelta(seconds=FINE) == end else [], now))
+        points.append(_summed(db, start, mark, rows, counts(db) if start + timedelta(seconds=FINE) == end else None, now))
         start += timedelta(seconds=FINE)
     return points
 
 
-def _summed(db: Db, start: datetime, mark: int, rows: Sequence[Row], stands: Sequence[Count], now: datetime) -> Point:
+def _summed(
+    db: Db, start: datetime, mark: int, rows: Sequence[Row], stands: Sequence[Count] | None, now: datetime
+) -> Point:
     figures: dict[str, Any] = dict.fromkeys(COUNTED, 0)
     for kind, before, after, count, _ in rows:
         for name in _meant(kind, before, after):
@@ -181,9 +183,9 @@ def _percentiles(name: str, values: list[float]) -> dict[str, float | None]:
 _LINE = frozenset({State.QUEUED, State.BLOCKED})
 
 
-def _stood(stands: Sequence[Count], now: datetime) -> dict[str, int | float | None]:
-    """How many there are, and how old the oldest is that waits."""
-    if not stands:
+def _stood(stands: Sequence[Count] | None, now: datetime) -> dict[str, int | float | None]:
+    """How many there are, and how old the oldest is that waits. None: not measured; empty: no task is open."""
+    if stands is None:
         return {}
     oldest = min((each.oldest for each in stands if each.status in _LINE and each.oldest), default=None)
     meant = {"waiting": _LINE, "later": TIMED, "running": HELD, "dead": {State.DEAD}}
