@@ -9,7 +9,8 @@ from tests.console.conftest import expect
 
 AXE = Path(__file__).parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = (
-    "/", "/tasks", "/events", "/queue", "/keys", "/desk", "/periodic", "/types", "/callbacks", "/compensation",
+    "/", "/tasks", "/events", "/queue", "/subscriptions", "/keys", "/desk", "/periodic", "/types", "/callbacks",
+    "/compensation",
 )  # fmt: skip
 TEXTS = "button, h1, h2, h3, thead th, label, legend"
 LATIN, CHINESE = re.compile("[A-Za-z]{3,}"), re.compile("[\u4e00-\u9fff]")
@@ -74,10 +75,13 @@ def test_a_phone_shows_every_page_without_scrolling_sideways(visit, busy, path):
     expect(page.get_by_role("heading", level=1, name="Tasks")).to_be_visible()
 
 
-def test_a_table_shows_that_it_scrolls(visit, busy):
+def test_a_table_that_is_too_wide_all_the_same_shows_that_it_scrolls(visit, busy):
     """Spec: X7"""
     page = visit("/", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     frame = page.locator("[data-scrolls]").filter(has=page.get_by_role("table", name="Lanes"))
+    expect(frame).to_have_attribute("data-more", "no")
+    frame.get_by_role("table").evaluate("table => { table.style.width = '40rem'; }")
+    frame.evaluate("frame => frame.dispatchEvent(new Event('scroll'))")
     expect(frame).to_have_attribute("data-more", "right")
     frame.evaluate("frame => { frame.scrollLeft = 20; }")
     expect(frame).to_have_attribute("data-more", "both")
@@ -97,7 +101,8 @@ def test_a_task_fits_a_phone(visit, busy):
 
 def test_every_text_is_there_in_chinese_and_the_choice_is_remembered(visit, served, busy):
     """Spec: X7"""
-    names = {"CPU", f"#{busy} parent"} | {each["code"] for each in served.ask("GET", "/api/task-types")["items"]}
+    names = {"CPU", "Cookie", f"#{busy} parent"}
+    names |= {each["code"] for each in served.ask("GET", "/api/task-types")["items"]}
     names |= {each["name"] for each in served.ask("GET", "/api/lanes")["items"]}
     page = visit("/")
     page.get_by_text("中文").click()

@@ -77,7 +77,7 @@ def test_a_task_says_why_it_is_still_notifying_and_tells_again(visit, served, re
     row = page.get_by_role("table", name="Callbacks").get_by_role("row").nth(1)
     expect(row).to_contain_text("undeliverable")
     receiver.status = 204
-    row.get_by_role("button", name=re.compile("Send callback")).click()
+    row.get_by_role("button", name=re.compile("Send again")).click()
     expect(row).to_contain_text("delivered")
     served.reached(task_id, "succeeded")
 

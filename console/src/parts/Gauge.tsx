@@ -9,15 +9,17 @@ interface Props {
   /** null: there is no limit. */
   most: number | null;
   note?: string | undefined;
+  /** Nothing is added to it for now. */
+  held?: boolean;
   /** What it means to be full: of a lane that others wait, of something to be completed that it is done. */
   full?: Tone;
 }
 
 /** How full something is, with the numbers beside it. */
-export function Gauge({ label, value, most, note, full = "warn" }: Props) {
+export function Gauge({ label, value, most, note, held, full = "warn" }: Props) {
   const t = useTexts().common;
   const part = most === null || most === 0 ? 0 : Math.min(1, value / most);
-  const tone: Tone = note ? "held" : part === 1 ? full : "good";
+  const tone: Tone = held ? "held" : part === 1 ? full : "good";
   return (
     <div className={classes.gauge} data-tone={tone}>
       <div

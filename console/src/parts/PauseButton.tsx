@@ -1,10 +1,11 @@
-import { ActionIcon, Button, type ButtonProps, Tooltip } from "@mantine/core";
+import { Button, type ButtonProps } from "@mantine/core";
 import { IconPlayerPause, IconPlayerPlay } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import { pause as again, type Pause, resume, type Subject } from "@/services/pauses";
 import { useTexts } from "@/texts";
 import { complain, confirmDone } from "./problems";
+import { RowButton } from "./RowButton";
 
 // Loaded when somebody asks for it.
 const PauseDialog = lazy(() => import("./PauseDialog").then((module) => ({ default: module.PauseDialog })));
@@ -15,16 +16,16 @@ interface Props {
   pause: Pause | null | undefined;
   /** What the button is called, by what it does; it is the dialog's title too. */
   labels?: { pause: string; resume: string };
-  /** What is on it, where that is less. */
-  face?: { pause: string; resume: string };
   about?: string;
-  /** A mere sign, for a row. */
-  small?: boolean;
+  /** One word is enough, beside what it is about. */
+  short?: boolean;
+  /** In a row of a table. */
+  inRow?: boolean;
   look?: Pick<ButtonProps, "variant" | "color">;
 }
 
 /** Pauses something, after asking why and until when; or resumes it at once. */
-export function PauseButton({ subject, pause, labels, face, about, small, look = { variant: "default" } }: Props) {
+export function PauseButton({ subject, pause, labels, about, short, inRow, look = { variant: "default" } }: Props) {
   const t = useTexts();
   const words = t.pauses;
   const [asking, setAsking] = useState(false);
@@ -41,18 +42,20 @@ export function PauseButton({ subject, pause, labels, face, about, small, look =
   });
   const label = pause ? title.resume : title.pause;
   const click = () => (pause ? resuming.mutate() : setAsking(true));
-  const icon = pause ? <IconPlayerPlay size={small ? 15 : 14} /> : <IconPlayerPause size={small ? 15 : 14} />;
+  const face = pause ? words.faces.resume : words.faces.pause;
   return (
     <>
-      {small ? (
-        <Tooltip label={label}>
-          <ActionIcon aria-label={label} onClick={click} loading={resuming.isPending}>
-            {icon}
-          </ActionIcon>
-        </Tooltip>
+      {inRow ? (
+        <RowButton label={label} face={face} onClick={click} loading={resuming.isPending} />
       ) : (
-        <Button {...look} aria-label={label} leftSection={icon} onClick={click} loading={resuming.isPending}>
-          {face ? (pause ? face.resume : face.pause) : label}
+        <Button
+          {...look}
+          aria-label={label}
+          leftSection={pause ? <IconPlayerPlay size={14} /> : <IconPlayerPause size={14} />}
+          onClick={click}
+          loading={resuming.isPending}
+        >
+          {short ? face : label}
         </Button>
       )}
       {asking ? (

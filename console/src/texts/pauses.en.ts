@@ -7,6 +7,7 @@ export const pauses = {
   subject: (scope: Scope, name: string) => (name ? `${SCOPES[scope]} ${name}` : SCOPES[scope]),
   pause: (subject: string) => `Pause ${subject}`,
   resume: (subject: string) => `Resume ${subject}`,
+  faces: { pause: "Pause", resume: "Resume" },
   isPaused: (subject: string) => `${capital(subject)} is paused`,
   isResumed: (subject: string) => `${capital(subject)} is resumed`,
   about: (subject: string) => `No more tasks of ${subject} start. Running tasks continue.`,

@@ -11,6 +11,7 @@ export const pauses: Texts["pauses"] = {
   subject: (scope: Scope, name: string) => (name ? `${SCOPES[scope]} ${name}` : SCOPES[scope]),
   pause: (subject: string) => `暂停${subject}`,
   resume: (subject: string) => `恢复${subject}`,
+  faces: { pause: "暂停", resume: "恢复" },
   isPaused: (subject: string) => `${spaced(subject)}已暂停`,
   isResumed: (subject: string) => `${spaced(subject)}已恢复`,
   about: (subject: string) => `${spaced(subject)}不会再开始新任务。正在运行的任务会继续运行。`,

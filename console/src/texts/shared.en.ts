@@ -46,7 +46,6 @@ export const common = {
   noAnswer: "The server does not answer",
   asOf: "The data shown is from",
   noAnswerAbout: "It may be restarting. This page keeps trying.",
-  forbidden: "Your key may not do this",
   requestId: "Request",
   tryAgain: "Try again",
   cancel: "Cancel",

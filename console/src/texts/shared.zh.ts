@@ -45,7 +45,6 @@ export const common: Texts["common"] = {
   noAnswer: "服务器没有响应",
   asOf: "以下内容的时间：",
   noAnswerAbout: "服务器可能正在重启，页面会自动重试。",
-  forbidden: "你的密钥没有此权限",
   requestId: "请求",
   tryAgain: "重试",
   cancel: "取消",

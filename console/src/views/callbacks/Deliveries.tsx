@@ -1,8 +1,8 @@
-import { ActionIcon, Tooltip } from "@mantine/core";
-import { IconHistory, IconRefresh } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
 import { Ago } from "@/parts/Ago";
 import { DeliveryBadge } from "@/parts/DeliveryBadge";
+import { Name } from "@/parts/Name";
+import { RowButton } from "@/parts/RowButton";
 import { Rows } from "@/parts/Rows";
 import { useNow } from "@/parts/useNow";
 import type { Delivery } from "@/services/callbacks";
@@ -23,14 +23,15 @@ export function Deliveries({ deliveries, onOpen, onRedeliver }: Props) {
   return (
     <Rows
       label={t.title}
+      cardsBelow={880}
       heads={[
-        { text: heads.status },
+        { text: heads.status, plain: true },
         { text: heads.task },
         { text: heads.type },
         { text: heads.kind },
         { text: heads.host },
         { text: heads.attempts, number: true },
-        { text: heads.answer, wide: true },
+        { text: heads.answer },
         { text: heads.when },
         { text: "" },
       ]}
@@ -45,28 +46,24 @@ export function Deliveries({ deliveries, onOpen, onRedeliver }: Props) {
               {each.task_id}
             </Link>
           </td>
-          <td>{each.type}</td>
+          <td data-long>
+            <Name of={each.type} />
+          </td>
           <td>{t.kind[each.kind]}</td>
-          <td data-muted={each.host === null || undefined}>{each.host ?? t.unsent}</td>
+          <td data-long data-muted={each.host === null || undefined}>
+            {each.host === null ? t.unsent : <Name of={each.host} />}
+          </td>
           <td data-number>{each.attempts}</td>
-          <td>
+          <td data-long>
             <LastAnswer delivery={each} />
           </td>
           <td>
             <When delivery={each} />
           </td>
-          <td data-number>
-            <Tooltip label={t.look(each.id)}>
-              <ActionIcon aria-label={t.look(each.id)} onClick={() => onOpen(each)}>
-                <IconHistory size={15} />
-              </ActionIcon>
-            </Tooltip>
+          <td data-actions>
+            <RowButton label={t.look(each.id)} face={t.lookFace} onClick={() => onOpen(each)} />
             {onRedeliver ? (
-              <Tooltip label={t.redeliver}>
-                <ActionIcon aria-label={t.redeliverOne(each.id)} onClick={() => onRedeliver(each)}>
-                  <IconRefresh size={15} />
-                </ActionIcon>
-              </Tooltip>
+              <RowButton label={t.redeliverOne(each.id)} face={t.redeliver} onClick={() => onRedeliver(each)} />
             ) : null}
           </td>
         </tr>

@@ -62,7 +62,7 @@ describe("the list of callbacks", () => {
   it("sends one again when asked", async () => {
     const again = vi.fn();
     await shown([SENT, FAILED], { onRedeliver: again });
-    await userEvent.click(screen.getByRole("button", { name: "Send callback 5 again" }));
+    await userEvent.click(screen.getByRole("button", { name: "Send again: callback 5" }));
     expect(again).toHaveBeenCalledWith(FAILED);
   });
 

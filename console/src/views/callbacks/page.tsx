@@ -53,13 +53,11 @@ export function CallbacksPage() {
       {list.data ? (
         <Panel flush>
           {rows.length > 0 ? (
-            <div className={classes.list}>
-              <Deliveries
-                deliveries={rows}
-                onOpen={(each) => go({ ...search, open: `${each.task_id}-${each.id}` })}
-                onRedeliver={operator ? (each) => again.mutate(each) : undefined}
-              />
-            </div>
+            <Deliveries
+              deliveries={rows}
+              onOpen={(each) => go({ ...search, open: `${each.task_id}-${each.id}` })}
+              onRedeliver={operator ? (each) => again.mutate(each) : undefined}
+            />
           ) : filtered ? (
             <Empty icon={IconSearchOff} title={words.noneMatch}>
               {words.noneMatchAbout}

@@ -35,8 +35,9 @@ export const callbacks = {
   unsent: "not sent yet",
   noAnswer: "no answer",
   look: (id: number) => `Attempts of callback ${id}`,
+  lookFace: "Attempts",
   redeliver: "Send again",
-  redeliverOne: (id: number) => `Send callback ${id} again`,
+  redeliverOne: (id: number) => `Send again: callback ${id}`,
   redelivered: "Sending it again",
   more: "Show older",
   alarm: (count: string) =>

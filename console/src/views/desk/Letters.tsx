@@ -1,11 +1,11 @@
-import { ActionIcon, Checkbox, Tooltip } from "@mantine/core";
-import { IconCheck, IconPencil, IconPlayerPlay, IconTrash } from "@tabler/icons-react";
+import { Checkbox } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import type { ComponentType } from "react";
 import { Ago } from "@/parts/Ago";
 import { headOf } from "@/parts/errors";
+import { Name } from "@/parts/Name";
 import { Preview } from "@/parts/Preview";
-import rows from "@/parts/Rows.module.css";
+import { RowButton } from "@/parts/RowButton";
+import { Rows } from "@/parts/Rows";
 import type { DeskVerb } from "@/services/desk";
 import type { Task } from "@/services/tasks";
 import { useTexts } from "@/texts";
@@ -21,12 +21,7 @@ interface Props {
   onDo?: ((verb: Do, task: Task) => void) | undefined;
 }
 
-const ICONS: Record<Do, ComponentType<{ size?: number | string }>> = {
-  edit: IconPencil,
-  replay: IconPlayerPlay,
-  resolve: IconCheck,
-  discard: IconTrash,
-};
+const DEALS: Do[] = ["edit", "replay", "resolve", "discard"];
 
 /** Dead letters as rows: what each died of is seen without a click. */
 export function Letters({ tasks, selected, onSelect, onDo }: Props) {
@@ -34,43 +29,40 @@ export function Letters({ tasks, selected, onSelect, onDo }: Props) {
   const ids = tasks.map((task) => task.id);
   const chosen = ids.filter((id) => selected.has(id)).length;
   return (
-    <div className={classes.list}>
-      <table className={rows.rows} aria-label={t.title}>
-        <thead>
-          <tr>
-            <th scope="col">
-              <Checkbox
-                aria-label={t.all}
-                checked={chosen === ids.length}
-                indeterminate={chosen > 0 && chosen < ids.length}
-                onChange={(event) => onSelect(ids, event.currentTarget.checked)}
-              />
-            </th>
-            <th scope="col">{t.columns.task}</th>
-            <th scope="col">{t.columns.type}</th>
-            <th scope="col" data-wide>
-              {t.columns.error}
-            </th>
-            <th scope="col" data-number>
-              {t.columns.tries}
-            </th>
-            <th scope="col">{t.columns.since}</th>
-            <td />
-          </tr>
-        </thead>
-        <tbody>
-          {tasks.map((task) => (
-            <Letter
-              key={task.id}
-              task={task}
-              selected={selected.has(task.id)}
-              onSelect={(on) => onSelect([task.id], on)}
-              onDo={onDo}
+    <Rows
+      label={t.title}
+      cardsBelow={880}
+      heads={[
+        {
+          text: t.all,
+          plain: true,
+          control: (
+            <Checkbox
+              aria-label={t.all}
+              checked={chosen === ids.length}
+              indeterminate={chosen > 0 && chosen < ids.length}
+              onChange={(event) => onSelect(ids, event.currentTarget.checked)}
             />
-          ))}
-        </tbody>
-      </table>
-    </div>
+          ),
+        },
+        { text: t.columns.task, plain: true },
+        { text: t.columns.type, plain: true },
+        { text: t.columns.error, plain: true },
+        { text: t.columns.tries, number: true },
+        { text: t.columns.since },
+        { text: "" },
+      ]}
+    >
+      {tasks.map((task) => (
+        <Letter
+          key={task.id}
+          task={task}
+          selected={selected.has(task.id)}
+          onSelect={(on) => onSelect([task.id], on)}
+          onDo={onDo}
+        />
+      ))}
+    </Rows>
   );
 }
 
@@ -97,14 +89,15 @@ function Letter({ task, selected, onSelect, onDo }: LetterProps) {
           {task.id}
         </Link>
       </td>
-      <td>{task.type}</td>
-      <td>
+      <td data-long>
+        <Name of={task.type} />
+      </td>
+      <td data-long data-title>
         <div className={classes.died}>
           <span className={classes.why} title={task.error_info ?? undefined}>
             {headOf(task.error_info) || t.noError}
           </span>
           <small>
-            <span className={classes.phone}>{task.type} </span>
             <Preview value={task.ext} />
           </small>
         </div>
@@ -113,18 +106,18 @@ function Letter({ task, selected, onSelect, onDo }: LetterProps) {
       <td>
         <Ago at={task.update_date} />
       </td>
-      <td data-number>
+      <td data-actions>
         {onDo
-          ? (Object.keys(ICONS) as Do[]).map((verb) => {
-              const Icon = ICONS[verb];
-              return (
-                <Tooltip key={verb} label={verb === "edit" ? t.editReplay : t.verbs[verb]}>
-                  <ActionIcon aria-label={t.one[verb](task.id)} onClick={() => onDo(verb, task)}>
-                    <Icon size={15} />
-                  </ActionIcon>
-                </Tooltip>
-              );
-            })
+          ? DEALS.map((verb) => (
+              <RowButton
+                key={verb}
+                label={t.one[verb](task.id)}
+                face={t.faces[verb]}
+                about={verb === "edit" ? t.editReplay : undefined}
+                danger={verb === "discard"}
+                onClick={() => onDo(verb, task)}
+              />
+            ))
           : null}
       </td>
     </tr>

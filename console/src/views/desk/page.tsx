@@ -8,6 +8,7 @@ import { EditReplay } from "@/parts/EditReplay";
 import { Empty } from "@/parts/Empty";
 import { amount } from "@/parts/formats";
 import { LinkText } from "@/parts/links";
+import { Name } from "@/parts/Name";
 import { Page } from "@/parts/Page";
 import { Panel } from "@/parts/Panel";
 import { ProblemNote } from "@/parts/ProblemNote";
@@ -157,7 +158,9 @@ function Groups({ search, onChoose }: { search: DeskSearch; onChoose: (group: Er
           title={group.error}
           onClick={() => onChoose(group)}
         >
-          <b>{t.desk.group(`${amount(group.count, language)}${found.exact ? "" : "+"}`, group.type)}</b>
+          <b>
+            <Name of={t.desk.group(`${amount(group.count, language)}${found.exact ? "" : "+"}`, group.type)} />
+          </b>
           <span>{group.error || t.desk.noError}</span>
         </button>
       ))}

@@ -46,6 +46,7 @@ export const desk = {
     string
   >,
   editReplay: "Edit and replay",
+  faces: { edit: "Edit", replay: "Replay", resolve: "Resolve", discard: "Discard" },
   one: {
     replay: (id: number) => `Replay task ${id}`,
     edit: (id: number) => `Edit and replay task ${id}`,

@@ -35,10 +35,11 @@ export const desk: Texts["desk"] = {
   noneMatchAbout: "去掉一些筛选条件试试。",
   verbs: { replay: "重放", resolve: "标记已处理", discard: "丢弃" },
   editReplay: "编辑并重放",
+  faces: { edit: "编辑", replay: "重放", resolve: "标记已处理", discard: "丢弃" },
   one: {
     replay: (id: number) => `重放任务 ${id}`,
     edit: (id: number) => `编辑并重放任务 ${id}`,
-    resolve: (id: number) => `标记任务 ${id} 已处理`,
+    resolve: (id: number) => `标记已处理：任务 ${id}`,
     discard: (id: number) => `丢弃任务 ${id}`,
   },
   verbsAbout: {

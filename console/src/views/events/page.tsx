@@ -6,6 +6,7 @@ import { useCallback, useState } from "react";
 import { useEvents } from "@/app/live";
 import { At } from "@/parts/Ago";
 import { Empty } from "@/parts/Empty";
+import { Name } from "@/parts/Name";
 import { Page } from "@/parts/Page";
 import { Panel } from "@/parts/Panel";
 import { Preview } from "@/parts/Preview";
@@ -80,13 +81,14 @@ export function EventsPage() {
         <Panel flush>
           <Rows
             label={words.title}
+            cardsBelow={720}
             heads={[
-              { text: words.columns.at },
-              { text: words.columns.kind },
-              { text: words.columns.task },
-              { text: words.columns.change },
+              { text: words.columns.at, plain: true },
+              { text: words.columns.kind, plain: true },
+              { text: words.columns.task, plain: true },
+              { text: words.columns.change, plain: true },
               { text: words.columns.who },
-              { text: words.columns.detail, wide: true },
+              { text: words.columns.detail, wide: true, plain: true },
             ]}
           >
             {shown.map((event) => (
@@ -115,17 +117,22 @@ function EventRow({ event }: { event: LiveEvent }) {
       <td data-muted>
         <At at={event.at} />
       </td>
-      <td>{kind}</td>
-      <td>
+      <td data-long>{kind}</td>
+      <td data-long>
         {event.task_id === null ? null : (
           <Link to="/tasks/$taskId" params={{ taskId: String(event.task_id) }}>
-            #{event.task_id} <b>{event.type}</b>
+            #{event.task_id}{" "}
+            <b>
+              <Name of={event.type ?? ""} />
+            </b>
           </Link>
         )}
       </td>
       <td>{event.to && event.to !== event.from ? <StateBadge status={event.to} /> : null}</td>
-      <td data-muted>{event.actor}</td>
-      <td className={classes.detail}>
+      <td data-long data-muted>
+        <Name of={event.actor} />
+      </td>
+      <td data-long className={classes.detail}>
         <Detail event={event} />
       </td>
     </tr>

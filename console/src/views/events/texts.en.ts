@@ -7,7 +7,6 @@ export const events = {
   hold: "Freeze",
   goOn: "Continue",
   held: (count: number) => `${count} more since`,
-  leftOut: (count: number) => `${count} more happened at the same time`,
   none: "Nothing has happened yet",
   noneAbout: "Every change to a task, lane, limit, type or key appears here as soon as it is committed.",
   noneMatch: "No event matches",

@@ -8,7 +8,6 @@ export const events: Texts["events"] = {
   hold: "暂停滚动",
   goOn: "继续",
   held: (count: number) => `之后又有 ${count} 条`,
-  leftOut: (count: number) => `同时还发生了 ${count} 条`,
   none: "还没有事件",
   noneAbout: "任务的每次状态变化，以及对通道、限流、类型或密钥的每次操作，提交后会立即出现在这里。",
   noneMatch: "没有匹配的事件",

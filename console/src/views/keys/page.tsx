@@ -6,10 +6,12 @@ import { useSession } from "@/app/session";
 import { Ago } from "@/parts/Ago";
 import { useAsk } from "@/parts/Ask";
 import { Empty } from "@/parts/Empty";
+import { Name } from "@/parts/Name";
 import { Page } from "@/parts/Page";
 import { Panel } from "@/parts/Panel";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { complain, confirmDone } from "@/parts/problems";
+import { RowButton } from "@/parts/RowButton";
 import { Rows } from "@/parts/Rows";
 import { useNow } from "@/parts/useNow";
 import { type Key, keysQuery, revokeKey } from "@/services/keys";
@@ -44,12 +46,13 @@ export function KeysPage() {
         <Panel flush>
           <Rows
             label={t.title}
+            cardsBelow={880}
             heads={[
-              { text: t.name },
+              { text: t.name, plain: true },
               { text: t.access },
-              { text: t.role },
+              { text: t.role, plain: true },
               { text: t.tenant },
-              { text: t.state },
+              { text: t.state, plain: true },
               { text: t.used },
               { text: t.expires },
               { text: t.created },
@@ -86,7 +89,9 @@ function KeyRow({ of: key }: { of: Key }) {
   };
   return (
     <tr>
-      <th scope="row">{key.name}</th>
+      <th scope="row" data-long>
+        <Name of={key.name} />
+      </th>
       <td>
         <code>{key.access_key}</code>
       </td>
@@ -104,12 +109,18 @@ function KeyRow({ of: key }: { of: Key }) {
       <td>
         <Ago at={key.created_at} />
       </td>
-      <td data-muted>{key.created_by}</td>
-      <td data-number>
+      <td data-long data-muted>
+        <Name of={key.created_by} />
+      </td>
+      <td data-actions>
         {key.revoked_at ? null : (
-          <Button variant="subtle" color="red" loading={revoke.isPending} onClick={() => void start()}>
-            {words.revoke}
-          </Button>
+          <RowButton
+            label={words.revokeOf(key.name)}
+            face={words.revoke}
+            danger
+            loading={revoke.isPending}
+            onClick={() => void start()}
+          />
         )}
       </td>
     </tr>

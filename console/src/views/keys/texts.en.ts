@@ -22,6 +22,7 @@ export const keys = {
   ended: "revoked",
   over: "expired",
   revoke: "Revoke",
+  revokeOf: (name: string) => `Revoke ${name}`,
   revokeTitle: (name: string) => `Revoke ${name}?`,
   revokeAbout: "Every server refuses it within seconds, and its sessions end. This cannot be undone.",
   revoked: (name: string) => `${name} is revoked`,

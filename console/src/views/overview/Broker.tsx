@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { Ago } from "@/parts/Ago";
 import { amount, duration } from "@/parts/formats";
+import { Name } from "@/parts/Name";
 import { Panel } from "@/parts/Panel";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { Rows } from "@/parts/Rows";
@@ -126,7 +127,9 @@ function Queues({ queues }: { queues: BrokerReport["queues"] }) {
     >
       {shown.map((queue) => (
         <tr key={queue.name}>
-          <th scope="row">{queue.name}</th>
+          <th scope="row" data-long>
+            <Name of={queue.name} />
+          </th>
           <td data-number>{queue.tasks}</td>
           <td data-number>
             <Ago at={queue.since} />

@@ -6,6 +6,7 @@ import { Ago } from "@/parts/Ago";
 import { CapacityField } from "@/parts/CapacityField";
 import { amount } from "@/parts/formats";
 import { Gauge } from "@/parts/Gauge";
+import { Name } from "@/parts/Name";
 import { Panel } from "@/parts/Panel";
 import { PauseButton } from "@/parts/PauseButton";
 import { PauseNote } from "@/parts/PauseNote";
@@ -29,8 +30,8 @@ export function Lanes() {
       <Rows
         label={words.title}
         heads={[
-          { text: words.lane },
-          { text: words.load, wide: true },
+          { text: words.lane, wide: true, plain: true },
+          { text: words.load },
           { text: words.queued, number: true },
           { text: words.blocked, number: true, title: words.asOf },
           { text: words.later, number: true, title: words.asOf },
@@ -52,18 +53,19 @@ function LaneRow({ lane, steer }: { lane: Lane; steer: boolean }) {
   const queued = amount(lane.queued, language);
   return (
     <tr data-dim={lane.paused || undefined}>
-      <th scope="row">
+      <th scope="row" data-long>
         <Link to="/tasks" search={{ lane: lane.name }}>
-          {lane.name}
+          <Name of={lane.name} />
         </Link>
         {lane.pause ? <PauseNote pause={lane.pause} /> : null}
       </th>
-      <td>
+      <td data-wide>
         <Gauge
           label={lane.name}
           value={lane.running + lane.others}
           most={lane.capacity}
-          note={lane.paused ? words.paused : undefined}
+          held={lane.paused}
+          note={lane.paused && !lane.pause ? words.paused : undefined}
         />
       </td>
       <td data-number>
@@ -74,10 +76,10 @@ function LaneRow({ lane, steer }: { lane: Lane; steer: boolean }) {
       <td data-number>{amount(lane.blocked, language)}</td>
       <td data-number>{amount(lane.later, language)}</td>
       <td data-number>{steer ? <Capacity lane={lane} /> : (lane.capacity ?? t.common.unlimited)}</td>
-      <td data-number>
+      <td data-actions>
         {steer ? (
           <PauseButton
-            small
+            inRow
             subject={{ scope: "lane", name: lane.name }}
             pause={lane.pause}
             labels={{ pause: words.pause(lane.name), resume: words.resume(lane.name) }}

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { ComponentType, ReactNode } from "react";
 import { useSession } from "@/app/session";
 import { LinkButton } from "@/parts/links";
+import { Name } from "@/parts/Name";
 import { PauseButton } from "@/parts/PauseButton";
 import { PauseNote } from "@/parts/PauseNote";
 import { callbackCountsQuery } from "@/services/callbacks";
@@ -68,7 +69,7 @@ export function Needs() {
         key={`${pause.scope}:${pause.name}`}
         tone="held"
         icon={IconPlayerPause}
-        title={t.pauses.isPaused(t.pauses.subject(pause.scope, pause.name))}
+        title={<Name of={t.pauses.isPaused(t.pauses.subject(pause.scope, pause.name))} />}
         about={
           <>
             {pause.scope === "all"
@@ -79,7 +80,7 @@ export function Needs() {
             <PauseNote pause={pause} />
           </>
         }
-        action={steer ? <PauseButton subject={pause} pause={pause} face={words} /> : null}
+        action={steer ? <PauseButton subject={pause} pause={pause} short /> : null}
       />,
     );
   }
@@ -128,7 +129,7 @@ export function Needs() {
 interface NeedProps {
   tone: Tone;
   icon: ComponentType<{ size?: number | string; stroke?: number | string }>;
-  title: string;
+  title: ReactNode;
   about: ReactNode;
   action?: ReactNode;
 }

@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import { useSession } from "@/app/session";
 import { Ago } from "@/parts/Ago";
+import { Name } from "@/parts/Name";
 import { Panel } from "@/parts/Panel";
 import { PauseButton } from "@/parts/PauseButton";
 import { ProblemNote } from "@/parts/ProblemNote";
@@ -11,7 +12,6 @@ import { Rows } from "@/parts/Rows";
 import { pausesQuery } from "@/services/pauses";
 import { maySteer } from "@/services/session";
 import { useTexts } from "@/texts";
-import classes from "./page.module.css";
 
 // Loaded when somebody asks for it.
 const NewPause = lazy(() => import("./NewPause").then((module) => ({ default: module.NewPause })));
@@ -47,7 +47,7 @@ export function Pauses() {
       <Rows
         label={words.title}
         heads={[
-          { text: heads.what },
+          { text: heads.what, plain: true },
           { text: heads.why, wide: true },
           { text: heads.by },
           { text: heads.since },
@@ -64,8 +64,10 @@ export function Pauses() {
         ) : null}
         {(pauses.data ?? []).map((pause) => (
           <tr key={`${pause.scope}:${pause.name}`}>
-            <th scope="row">{words.subject(pause.scope, pause.name)}</th>
-            <td className={classes.reason}>{pause.reason || "–"}</td>
+            <th scope="row" data-long>
+              <Name of={words.subject(pause.scope, pause.name)} />
+            </th>
+            <td data-long>{pause.reason || "–"}</td>
             <td data-muted>{pause.actor}</td>
             <td data-muted>
               <Ago at={pause.at} />
@@ -73,7 +75,7 @@ export function Pauses() {
             <td data-muted>
               <Ago at={pause.until} none={words.noEnd} />
             </td>
-            <td data-number>{steer ? <PauseButton small subject={pause} pause={pause} /> : null}</td>
+            <td data-actions>{steer ? <PauseButton inRow subject={pause} pause={pause} /> : null}</td>
           </tr>
         ))}
       </Rows>

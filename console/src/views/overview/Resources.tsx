@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { amount } from "@/parts/formats";
+import { Name } from "@/parts/Name";
 import { Panel } from "@/parts/Panel";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { Rows } from "@/parts/Rows";
@@ -29,10 +30,12 @@ export function Resources() {
       >
         {resources.data?.map((resource) => (
           <tr key={resource.name}>
-            <th scope="row">{resource.name}</th>
+            <th scope="row" data-long>
+              <Name of={resource.name} />
+            </th>
             <td data-number>{words.of(amount(resource.running, language), amount(resource.capacity, language))}</td>
             <td data-number>{amount(resource.waiting, language)}</td>
-            <td>
+            <td data-long>
               {resource.holders.slice(0, MOST).map((holder) => (
                 <Link key={holder.task_id} to="/tasks/$taskId" params={{ taskId: String(holder.task_id) }}>
                   #{holder.task_id}{" "}

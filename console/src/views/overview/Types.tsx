@@ -2,6 +2,7 @@ import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { amount, duration, share } from "@/parts/formats";
+import { Name } from "@/parts/Name";
 import { Panel } from "@/parts/Panel";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { Rows } from "@/parts/Rows";
@@ -25,8 +26,9 @@ export function Types() {
       ) : (
         <Rows
           label={words.title}
+          cardsBelow={400}
           heads={[
-            { text: words.type },
+            { text: words.type, plain: true },
             { text: words.finished, number: true },
             { text: words.success, number: true },
             { text: words.median, number: true },
@@ -35,9 +37,9 @@ export function Types() {
         >
           {types.data?.map((type) => (
             <tr key={type.type}>
-              <th scope="row">
+              <th scope="row" data-long>
                 <Link to="/tasks" search={{ type: type.type }}>
-                  {type.type}
+                  <Name of={type.type} />
                 </Link>
               </th>
               <td data-number>{amount(type.finished, language)}</td>

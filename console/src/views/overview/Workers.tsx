@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Ago } from "@/parts/Ago";
 import { Empty } from "@/parts/Empty";
 import { bytes, duration } from "@/parts/formats";
+import { Name } from "@/parts/Name";
 import { Panel } from "@/parts/Panel";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { Rows } from "@/parts/Rows";
@@ -25,6 +26,7 @@ export function Workers() {
       ) : (
         <Rows
           label={t.title}
+          cardsBelow={400}
           heads={[
             { text: t.name },
             { text: t.types },
@@ -48,8 +50,8 @@ function WorkerRow({ worker }: { worker: Worker }) {
   const late = Date.parse(worker.lease_until) < useNow();
   return (
     <tr>
-      <th scope="row">
-        {worker.agent_id ?? worker.name} <small data-muted>{t.kind[worker.kind]}</small>
+      <th scope="row" data-long>
+        <Name of={worker.agent_id ?? worker.name} /> <small data-muted>{t.kind[worker.kind]}</small>
       </th>
       <td>
         {worker.types === null ? (

@@ -1,14 +1,16 @@
-import { ActionIcon, Button, Select, Switch, Tooltip } from "@mantine/core";
-import { IconCalendarRepeat, IconPlayerPlay, IconPlus, IconSearchOff } from "@tabler/icons-react";
+import { Button, Select, Switch } from "@mantine/core";
+import { IconCalendarRepeat, IconPlus, IconSearchOff } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useSession } from "@/app/session";
 import { useShortcuts } from "@/app/shortcuts";
 import { Ago } from "@/parts/Ago";
 import { Empty } from "@/parts/Empty";
+import { Name } from "@/parts/Name";
 import { Page } from "@/parts/Page";
 import { Panel } from "@/parts/Panel";
 import { ProblemNote } from "@/parts/ProblemNote";
+import { RowButton } from "@/parts/RowButton";
 import { Rows } from "@/parts/Rows";
 import { type Schedule, type ScheduleStatus, schedulesQuery } from "@/services/periodic";
 import { may } from "@/services/session";
@@ -126,24 +128,23 @@ function Schedules({ rows, operator, onOpen }: SchedulesProps) {
   const t = useTexts().periodic;
   const heads = t.columns;
   return (
-    <div className={classes.list}>
-      <Rows
-        label={t.title}
-        heads={[
-          { text: heads.status },
-          { text: heads.what, wide: true },
-          { text: heads.when },
-          { text: heads.zone },
-          { text: heads.next },
-          { text: heads.rules },
-          { text: heads.actions },
-        ]}
-      >
-        {rows.map((each) => (
-          <Row key={each.id} schedule={each} operator={operator} onOpen={() => onOpen(each.id)} />
-        ))}
-      </Rows>
-    </div>
+    <Rows
+      label={t.title}
+      cardsBelow={820}
+      heads={[
+        { text: heads.what, plain: true },
+        { text: heads.status, plain: true },
+        { text: heads.when },
+        { text: heads.zone },
+        { text: heads.next },
+        { text: heads.rules },
+        { text: heads.actions },
+      ]}
+    >
+      {rows.map((each) => (
+        <Row key={each.id} schedule={each} operator={operator} onOpen={() => onOpen(each.id)} />
+      ))}
+    </Rows>
   );
 }
 
@@ -155,40 +156,42 @@ function Row({ schedule, operator, onOpen }: { schedule: Schedule; operator: boo
   const about = told ? `#${schedule.id} · ${told}` : `#${schedule.id}`;
   return (
     <tr>
-      <td>
-        <StatusBadge status={schedule.status} />
-      </td>
-      <td>
+      <td data-long data-title>
         <div className={classes.what}>
           <span>
             <button type="button" className={classes.name} onClick={onOpen}>
-              {schedule.type}
+              <Name of={schedule.type} />
             </button>
           </span>
-          <code className={classes.phone}>{schedule.cron_expressions}</code>
           <span className={classes.about} title={about}>
             {about}
           </span>
         </div>
       </td>
       <td>
+        <StatusBadge status={schedule.status} />
+      </td>
+      <td>
         <code className={classes.cron}>{schedule.cron_expressions}</code>
       </td>
-      <td>{schedule.timezone}</td>
+      <td data-long>
+        <Name of={schedule.timezone} />
+      </td>
       <td data-muted={schedule.next_tick === null || undefined}>
         <Ago at={schedule.next_tick} />
       </td>
       <td data-muted>
         {t.missed[schedule.missed]} · {t.overlap[schedule.overlap]}
       </td>
-      <td data-number>
+      <td data-actions>
         {operator ? (
           <span className={classes.buttons}>
-            <Tooltip label={t.trigger}>
-              <ActionIcon aria-label={t.triggerOne(schedule.id)} loading={fire.isPending} onClick={() => fire.mutate()}>
-                <IconPlayerPlay size={15} />
-              </ActionIcon>
-            </Tooltip>
+            <RowButton
+              label={t.triggerOne(schedule.id)}
+              face={t.triggerFace}
+              loading={fire.isPending}
+              onClick={() => fire.mutate()}
+            />
             <Switch
               aria-label={online ? t.goOffline(schedule.id) : t.goOnline(schedule.id)}
               checked={online}

@@ -31,6 +31,7 @@ export const periodic = {
   wentOnline: "It fires at its next tick",
   wentOffline: "It no longer fires",
   trigger: "Trigger now",
+  triggerFace: "Trigger",
   triggerOne: (id: number) => `Trigger ${id} now`,
   triggered: (task: number | null) => (task === null ? "The call is on its way" : `Task ${task} was submitted`),
   edit: "Edit",

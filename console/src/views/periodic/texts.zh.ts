@@ -24,6 +24,7 @@ export const periodic: Texts["periodic"] = {
   wentOnline: "从下一个时刻起触发",
   wentOffline: "不再触发",
   trigger: "立即触发",
+  triggerFace: "触发",
   triggerOne: (id: number) => `立即触发 ${id}`,
   triggered: (task: number | null) => (task === null ? "正在调用" : `已创建任务 ${task}`),
   edit: "编辑",
@@ -34,7 +35,7 @@ export const periodic: Texts["periodic"] = {
   more: "更早的",
   none: "还没有周期任务",
   noneAbout:
-    "周期任务在 cron 表达式的每个时刻创建一个任务，或调用一个地址：无论有多少个进程，每个时刻只触发一次。在线时才会触发。",
+    "周期任务在 cron 表达式的每个时刻创建一个任务，或调用一个地址。无论有多少个进程，每个时刻只触发一次；只有在线时才会触发。",
   noneMatch: "没有符合条件的周期任务",
   noneMatchAbout: "去掉一些筛选条件试试。",
   one: {

@@ -44,14 +44,20 @@ export function LaneCard({ lane, stats, steer }: Props) {
             subject={subject}
             pause={pause}
             labels={{ pause: words.pauseOf(name), resume: words.resumeOf(name) }}
-            face={words}
+            short
             look={{ variant: "subtle", color: "gray" }}
           />
         ) : null
       }
     >
       <div className={classes.card} data-testid={`lane-${lane}`}>
-        <Gauge label={name} value={stats?.running[lane] ?? 0} most={capacity} note={pause ? words.paused : undefined} />
+        <Gauge
+          label={name}
+          value={stats?.running[lane] ?? 0}
+          most={capacity}
+          held={Boolean(pause)}
+          note={pause ? words.paused : undefined}
+        />
         {pause ? <PauseNote pause={pause} /> : null}
         <div className={classes.line}>
           <span>{words.queued(amount(stats?.queued[lane] ?? 0, language))}</span>

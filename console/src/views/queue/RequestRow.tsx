@@ -1,22 +1,13 @@
-import { ActionIcon, Menu, NumberInput, Tooltip } from "@mantine/core";
-import {
-  IconArrowBarToUp,
-  IconDots,
-  IconPlayerPause,
-  IconPlayerPlay,
-  IconRepeat,
-  IconSortAscendingNumbers,
-  IconX,
-} from "@tabler/icons-react";
+import { Button, Menu, NumberInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import type { ComponentType } from "react";
 import { useState } from "react";
 import { useSession } from "@/app/session";
 import { Ago } from "@/parts/Ago";
 import { useAsk } from "@/parts/Ask";
 import { headOf } from "@/parts/errors";
 import { complain, confirmDone } from "@/parts/problems";
+import { RowButton } from "@/parts/RowButton";
 import { StateBadge } from "@/parts/StateBadge";
 import {
   actOnRequest,
@@ -30,13 +21,6 @@ import { may } from "@/services/session";
 import { useTexts } from "@/texts";
 import { type BusyOnes, reasonAgainst } from "./busy";
 import classes from "./RequestRow.module.css";
-
-const ICONS: Record<RequestVerb, ComponentType<{ size?: number | string }>> = {
-  pause: IconPlayerPause,
-  resume: IconPlayerPlay,
-  cancel: IconX,
-  prioritize: IconArrowBarToUp,
-};
 
 function verbsFor(job: RequestJob): RequestVerb[] {
   switch (job.status) {
@@ -83,10 +67,10 @@ export function RequestRow({ job, busy }: { job: RequestJob; busy: BusyOnes | un
       <td>
         <Ago at={job.finished_at} />
       </td>
-      <td className={classes.error} title={job.last_error ?? undefined}>
-        {headOf(job.last_error)}
+      <td data-long className={classes.error} title={job.last_error ?? undefined}>
+        {job.last_error ? <span>{headOf(job.last_error)}</span> : null}
       </td>
-      <td className={classes.actions}>
+      <td data-actions className={classes.actions}>
         {may(session, "operator") ? verbsFor(job).map((verb) => <Act key={verb} job={job} verb={verb} />) : null}
         {may(session, "operator") && job.status === "queued" ? <Priority job={job} /> : null}
         {may(session, "submit") && verbsFor(job).length === 0 ? <Again job={job} busy={busy} /> : null}
@@ -104,7 +88,6 @@ function Act({ job, verb }: { job: RequestJob; verb: RequestVerb }) {
       confirmDone(t.queue.did[chosen](job.id), chosen === "pause" ? () => acting.mutate("resume") : undefined),
     onError: (error) => complain(error, t),
   });
-  const Icon = ICONS[verb];
   const label = t.queue.verbs[verb](job.id);
   const cancels = verb === "cancel";
   const start = async () => {
@@ -113,16 +96,13 @@ function Act({ job, verb }: { job: RequestJob; verb: RequestVerb }) {
     }
   };
   return (
-    <Tooltip label={label}>
-      <ActionIcon
-        aria-label={label}
-        {...(cancels ? { c: "var(--tone-alarm)" } : {})}
-        loading={acting.isPending}
-        onClick={() => void start()}
-      >
-        <Icon size={14} />
-      </ActionIcon>
-    </Tooltip>
+    <RowButton
+      label={label}
+      face={t.queue.faces[verb]}
+      danger={cancels}
+      loading={acting.isPending}
+      onClick={() => void start()}
+    />
   );
 }
 
@@ -137,9 +117,9 @@ function Priority({ job }: { job: RequestJob }) {
   return (
     <Menu position="bottom-end" closeOnItemClick={false}>
       <Menu.Target>
-        <ActionIcon aria-label={`${t.queue.priority} ${job.id}`}>
-          <IconDots size={14} />
-        </ActionIcon>
+        <Button size="compact-xs" variant="subtle" aria-label={`${t.queue.priority} ${job.id}`}>
+          {t.queue.priorityFace}
+        </Button>
       </Menu.Target>
       <Menu.Dropdown>
         <form
@@ -150,9 +130,9 @@ function Priority({ job }: { job: RequestJob }) {
           }}
         >
           <NumberInput label={`${t.queue.priority} ${job.id}`} value={value} allowDecimal={false} onChange={setValue} />
-          <ActionIcon type="submit" variant="filled" color="brand" size="md" aria-label={t.common.save}>
-            <IconSortAscendingNumbers size={14} />
-          </ActionIcon>
+          <Button type="submit" loading={setting.isPending}>
+            {t.common.save}
+          </Button>
         </form>
       </Menu.Dropdown>
     </Menu>
@@ -174,15 +154,12 @@ function Again({ job, busy }: { job: RequestJob; busy: BusyOnes | undefined }) {
     onError: (error) => complain(error, t),
   });
   return (
-    <Tooltip label={against ?? t.queue.start.again} multiline maw={320}>
-      <ActionIcon
-        aria-label={`${t.queue.start.again}: ${job.id}`}
-        {...(against ? { "aria-disabled": true, "data-disabled": true } : {})}
-        loading={starting.isPending}
-        onClick={(event) => (against ? event.preventDefault() : starting.mutate())}
-      >
-        <IconRepeat size={14} />
-      </ActionIcon>
-    </Tooltip>
+    <RowButton
+      label={`${t.queue.start.again}: ${job.id}`}
+      face={t.queue.start.again}
+      against={against}
+      loading={starting.isPending}
+      onClick={() => starting.mutate()}
+    />
   );
 }

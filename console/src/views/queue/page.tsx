@@ -62,18 +62,19 @@ export function QueuePage() {
         <Panel flush>
           <Rows
             label={t.title}
+            cardsBelow={1000}
             heads={[
-              { text: t.columns.id },
-              { text: t.columns.type },
+              { text: t.columns.id, plain: true },
+              { text: t.columns.type, plain: true },
               { text: t.columns.subscription },
               { text: t.columns.cookie },
-              { text: t.columns.status },
+              { text: t.columns.status, plain: true },
               { text: t.columns.priority, number: true },
               { text: t.columns.attempts, number: true },
               { text: t.columns.created },
               { text: t.columns.started },
               { text: t.columns.finished },
-              { text: t.columns.error },
+              { text: t.columns.error, plain: true },
               { text: "" },
             ]}
           >

@@ -10,8 +10,6 @@ export const queue = {
   capacityAbout: "How many requests of this lane may run at once.",
   capacityChanged: (lane: string, count: string) => `${lane}: ${count} at once`,
   paused: "paused",
-  pause: "Pause",
-  resume: "Resume",
   pauseOf: (lane: string) => `Pause lane: ${lane}`,
   resumeOf: (lane: string) => `Resume lane: ${lane}`,
   types: {
@@ -34,6 +32,10 @@ export const queue = {
     cancel: (id: number) => `Cancel request ${id}`,
     prioritize: (id: number) => `To the top: request ${id}`,
   } as Record<RequestVerb, (id: number) => string>,
+  faces: { pause: "Pause", resume: "Resume", cancel: "Cancel", prioritize: "To the top" } as Record<
+    RequestVerb,
+    string
+  >,
   cancelAsk: "A waiting request ends at once. A running one is asked to stop. You can start it again as a new request.",
   did: {
     pause: (id: number) => `Request ${id} is paused`,
@@ -41,6 +43,7 @@ export const queue = {
     cancel: (id: number) => `Request ${id} cancelled or asked to stop`,
     prioritize: (id: number) => `Request ${id} is first now`,
   } as Record<RequestVerb, (id: number) => string>,
+  priorityFace: "Priority",
   priority: "Priority of request",
   prioritySet: (id: number, priority: number) => `Request ${id} has priority ${priority}`,
   columns: {

@@ -10,8 +10,6 @@ export const queue: Texts["queue"] = {
   capacityAbout: "此通道同时可运行的请求数。",
   capacityChanged: (lane: string, count: string) => `${lane}：并发 ${count}`,
   paused: "已暂停",
-  pause: "暂停",
-  resume: "恢复",
   pauseOf: (lane: string) => `暂停通道：${lane}`,
   resumeOf: (lane: string) => `恢复通道：${lane}`,
   types: { expected_total: "预期总数", parse: "解析", list_fetch: "列表抓取", download: "下载" },
@@ -29,6 +27,7 @@ export const queue: Texts["queue"] = {
     cancel: (id: number) => `取消请求 ${id}`,
     prioritize: (id: number) => `置顶请求 ${id}`,
   },
+  faces: { pause: "暂停", resume: "恢复", cancel: "取消", prioritize: "置顶" },
   cancelAsk: "等待中的请求立即结束，运行中的会被要求停止。之后可以作为新请求重新开始。",
   did: {
     pause: (id: number) => `请求 ${id} 已暂停`,
@@ -36,6 +35,7 @@ export const queue: Texts["queue"] = {
     cancel: (id: number) => `请求 ${id} 已取消或正在停止`,
     prioritize: (id: number) => `请求 ${id} 已置顶`,
   },
+  priorityFace: "优先级",
   priority: "请求的优先级",
   prioritySet: (id: number, priority: number) => `请求 ${id} 的优先级为 ${priority}`,
   columns: {

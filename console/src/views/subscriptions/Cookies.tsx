@@ -5,9 +5,11 @@ import { useState } from "react";
 import { Ago } from "@/parts/Ago";
 import { useAsk } from "@/parts/Ask";
 import { Dialog } from "@/parts/Dialog";
+import { Name } from "@/parts/Name";
 import { Panel } from "@/parts/Panel";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { complain, confirmDone } from "@/parts/problems";
+import { RowButton } from "@/parts/RowButton";
 import { Rows } from "@/parts/Rows";
 import { cookiesQuery, deleteCookie, enableCookie, putCookie, type SiteCookie } from "@/services/cookies";
 import { useTexts } from "@/texts";
@@ -35,9 +37,10 @@ export function Cookies() {
       ) : (
         <Rows
           label={t.title}
+          cardsBelow={680}
           heads={[
-            { text: t.site },
-            { text: t.state },
+            { text: t.site, plain: true },
+            { text: t.state, plain: true },
             { text: t.failures, number: true },
             { text: t.lastError },
             { text: t.used },
@@ -80,29 +83,38 @@ function CookieRow({ cookie }: { cookie: SiteCookie }) {
       : [words.good, "good", null];
   return (
     <tr>
-      <th scope="row">{cookie.site}</th>
+      <th scope="row" data-long>
+        <Name of={cookie.site} />
+      </th>
       <td className={classes.state} data-tone={tone}>
         <Tooltip label={about} disabled={!about} multiline maw={320}>
           <span>{word}</span>
         </Tooltip>
       </td>
       <td data-number>{cookie.failures}</td>
-      <td>{cookie.last_error}</td>
+      <td data-long>{cookie.last_error}</td>
       <td>
         <Ago at={cookie.used_at} none={words.never} />
       </td>
       <td>
         <Ago at={cookie.changed_at} />
       </td>
-      <td data-number>
+      <td data-actions>
         {cookie.disabled_at ? (
-          <Button variant="subtle" loading={enabling.isPending} onClick={() => enabling.mutate()}>
-            {words.enable}
-          </Button>
+          <RowButton
+            label={words.enableOf(cookie.site)}
+            face={words.enable}
+            loading={enabling.isPending}
+            onClick={() => enabling.mutate()}
+          />
         ) : null}
-        <Button variant="subtle" color="red" loading={removing.isPending} onClick={() => void remove()}>
-          {words.remove}
-        </Button>
+        <RowButton
+          label={words.removeOf(cookie.site)}
+          face={words.remove}
+          danger
+          loading={removing.isPending}
+          onClick={() => void remove()}
+        />
       </td>
     </tr>
   );

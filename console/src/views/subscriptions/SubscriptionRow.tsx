@@ -1,14 +1,13 @@
-import { ActionIcon, Tooltip } from "@mantine/core";
-import { IconDownload, IconHash, IconPlaylistAdd, IconRefresh, IconTrash } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import type { ComponentType } from "react";
 import { useSession } from "@/app/session";
 import { Ago } from "@/parts/Ago";
 import { useAsk } from "@/parts/Ask";
 import { headOf } from "@/parts/errors";
 import { Gauge } from "@/parts/Gauge";
+import { Name } from "@/parts/Name";
 import { complain, confirmDone } from "@/parts/problems";
+import { RowButton } from "@/parts/RowButton";
 import type { RequestType } from "@/services/requests";
 import { may } from "@/services/session";
 import {
@@ -21,13 +20,6 @@ import {
 import { type Texts, useTexts } from "@/texts";
 import classes from "./page.module.css";
 
-const ICONS: Record<SubscriptionVerb, ComponentType<{ size?: number | string }>> = {
-  expectedTotal: IconHash,
-  refreshList: IconRefresh,
-  download: IconDownload,
-  downloadListed: IconPlaylistAdd,
-};
-
 /** One subscription; while something is open for it, its buttons say so instead. */
 export function SubscriptionRow({ subscription }: { subscription: Subscription }) {
   const t = useTexts();
@@ -38,9 +30,9 @@ export function SubscriptionRow({ subscription }: { subscription: Subscription }
   const busy = busyText(subscription, t);
   return (
     <tr>
-      <th scope="row" className={classes.name}>
+      <th scope="row" data-long>
         <a href={subscription.url} target="_blank" rel="noreferrer" title={subscription.url}>
-          {subscription.name}
+          <Name of={subscription.name} />
         </a>
       </th>
       <td className={classes.progress}>
@@ -55,7 +47,7 @@ export function SubscriptionRow({ subscription }: { subscription: Subscription }
       <td>
         <Ago at={subscription.listed_at} none={words.never} />
       </td>
-      <td className={classes.busy} title={busy ?? subscription.last_ended?.error ?? undefined}>
+      <td data-long title={busy ?? subscription.last_ended?.error ?? undefined}>
         {busy ? (
           <Link to="/queue" search={{ subscription_id: subscription.id }}>
             {busy}
@@ -64,15 +56,13 @@ export function SubscriptionRow({ subscription }: { subscription: Subscription }
           <LastEnded request={subscription.last_ended} />
         ) : null}
       </td>
-      <td>
-        <div className={classes.actions}>
-          {may(session, "submit")
-            ? SUBSCRIPTION_VERBS.map((verb) => (
-                <AskSite key={verb} subscription={subscription} verb={verb} busy={busy} known={known > 0} />
-              ))
-            : null}
-          {may(session, "operator") ? <Remove subscription={subscription} /> : null}
-        </div>
+      <td data-actions className={classes.actions}>
+        {may(session, "submit")
+          ? SUBSCRIPTION_VERBS.map((verb) => (
+              <AskSite key={verb} subscription={subscription} verb={verb} busy={busy} known={known > 0} />
+            ))
+          : null}
+        {may(session, "operator") ? <Remove subscription={subscription} /> : null}
       </td>
     </tr>
   );
@@ -117,19 +107,16 @@ function AskSite({ subscription, verb, busy, known }: AskProps) {
     onSuccess: (count) => confirmDone(words.asked(words.verbs[verb], name, count)),
     onError: (error) => complain(error, t),
   });
-  const Icon = ICONS[verb];
   const against = busy ?? (verb === "downloadListed" && !known ? words.neverListed : null);
   return (
-    <Tooltip label={against ?? words.verbsAbout[verb]} multiline maw={320}>
-      <ActionIcon
-        aria-label={words.verbOf(words.verbs[verb], name)}
-        {...(against ? { "aria-disabled": true, "data-disabled": true, "aria-description": against } : {})}
-        loading={asking.isPending}
-        onClick={(event) => (against ? event.preventDefault() : asking.mutate())}
-      >
-        <Icon size={16} />
-      </ActionIcon>
-    </Tooltip>
+    <RowButton
+      label={words.verbOf(words.verbs[verb], name)}
+      face={words.verbs[verb]}
+      about={words.verbsAbout[verb]}
+      against={against}
+      loading={asking.isPending}
+      onClick={() => asking.mutate()}
+    />
   );
 }
 
@@ -146,12 +133,13 @@ function Remove({ subscription }: { subscription: Subscription }) {
   const start = async () => {
     if (await ask({ title, body: words.removeAbout, yes: words.remove, danger: true })) removing.mutate();
   };
-  const label = words.verbOf(words.remove, subscription.name);
   return (
-    <Tooltip label={label}>
-      <ActionIcon aria-label={label} c="var(--tone-alarm)" loading={removing.isPending} onClick={() => void start()}>
-        <IconTrash size={14} />
-      </ActionIcon>
-    </Tooltip>
+    <RowButton
+      label={words.verbOf(words.remove, subscription.name)}
+      face={words.remove}
+      danger
+      loading={removing.isPending}
+      onClick={() => void start()}
+    />
   );
 }

@@ -44,13 +44,14 @@ export function SubscriptionsPage() {
         <Panel flush>
           <Rows
             label={t.title}
+            cardsBelow={900}
             heads={[
-              { text: t.columns.name },
+              { text: t.columns.name, plain: true },
               { text: t.columns.downloaded },
               { text: t.columns.expected, number: true },
               { text: t.columns.problems, number: true },
               { text: t.columns.listed },
-              { text: t.columns.busy },
+              { text: t.columns.busy, plain: true },
               { text: "" },
             ]}
           >

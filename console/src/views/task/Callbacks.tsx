@@ -1,10 +1,9 @@
-import { ActionIcon, Tooltip } from "@mantine/core";
-import { IconRefresh } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useSession } from "@/app/session";
 import { DeliveryBadge } from "@/parts/DeliveryBadge";
 import { Panel } from "@/parts/Panel";
+import { RowButton } from "@/parts/RowButton";
 import { Rows } from "@/parts/Rows";
 import { useRedeliver } from "@/parts/useRedeliver";
 import { callbacksOfTaskQuery, type DeliveryTold } from "@/services/callbacks";
@@ -22,7 +21,7 @@ export function Callbacks({ taskId }: { taskId: number }) {
       <Rows
         label={t.title}
         heads={[
-          { text: heads.status },
+          { text: heads.status, plain: true },
           { text: heads.kind },
           { text: heads.host },
           { text: heads.attempts, number: true },
@@ -48,24 +47,23 @@ function Row({ delivery }: { delivery: DeliveryTold }) {
         <DeliveryBadge status={delivery.status} />
       </td>
       <td>{t.kind[delivery.kind]}</td>
-      <td data-muted={delivery.host === null || undefined}>{delivery.host ?? t.unsent}</td>
+      <td data-long data-muted={delivery.host === null || undefined}>
+        {delivery.host ?? t.unsent}
+      </td>
       <td data-number>
         <Link to="/callbacks" search={{ open: `${delivery.task_id}-${delivery.id}` }} aria-label={t.look(delivery.id)}>
           {delivery.attempts}
         </Link>
       </td>
-      <td>{[delivery.last_status, delivery.last_error].filter(Boolean).join(" · ") || "–"}</td>
-      <td data-number>
+      <td data-long>{[delivery.last_status, delivery.last_error].filter(Boolean).join(" · ") || "–"}</td>
+      <td data-actions>
         {operator ? (
-          <Tooltip label={t.redeliver}>
-            <ActionIcon
-              aria-label={t.redeliverOne(delivery.id)}
-              loading={again.isPending}
-              onClick={() => again.mutate(delivery)}
-            >
-              <IconRefresh size={15} />
-            </ActionIcon>
-          </Tooltip>
+          <RowButton
+            label={t.redeliverOne(delivery.id)}
+            face={t.redeliver}
+            loading={again.isPending}
+            onClick={() => again.mutate(delivery)}
+          />
         ) : null}
       </td>
     </tr>

@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { Ago } from "@/parts/Ago";
 import { bytes, duration } from "@/parts/formats";
+import { Name } from "@/parts/Name";
 import { Panel } from "@/parts/Panel";
 import { useNow } from "@/parts/useNow";
 import { elapsed, type Task } from "@/services/tasks";
@@ -19,12 +20,12 @@ export function Facts({ task }: { task: Task }) {
       <dl className={classes.facts}>
         <Fact name={t.type}>
           <Link to="/tasks" search={{ type: task.type }}>
-            {task.type}
+            <Name of={task.type} />
           </Link>
         </Fact>
         <Fact name={t.lane}>
           <Link to="/tasks" search={{ lane: task.lane }}>
-            {task.lane}
+            <Name of={task.lane} />
           </Link>
         </Fact>
         <Fact name={t.category}>{task.category}</Fact>
@@ -32,7 +33,7 @@ export function Facts({ task }: { task: Task }) {
         <Fact name={t.mutex}>
           {task.mutex === null ? null : (
             <Link to="/tasks" search={{ mutex: task.mutex }}>
-              {task.mutex}
+              <Name of={task.mutex} />
             </Link>
           )}
         </Fact>

@@ -8,6 +8,7 @@ import { ActDialog, DANGEROUS } from "@/parts/ActDialog";
 import { EditReplay } from "@/parts/EditReplay";
 import { Empty } from "@/parts/Empty";
 import { Json, Plain } from "@/parts/Json";
+import { Name } from "@/parts/Name";
 import { Page } from "@/parts/Page";
 import { Panel } from "@/parts/Panel";
 import { ProblemNote } from "@/parts/ProblemNote";
@@ -64,7 +65,7 @@ function TaskView({ task }: { task: Task }) {
     <Page
       title={
         <span className={classes.title}>
-          <span className={classes.id}>#{id}</span> {task.type}
+          <span className={classes.id}>#{id}</span> <Name of={task.type} />
         </span>
       }
       about={

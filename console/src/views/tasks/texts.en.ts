@@ -8,7 +8,6 @@ export const tasks = {
   selected: (count: number) => `${count} selected`,
   selectMatching: "Select all that match",
   matching: (count: number) => `${count} match and are selected`,
-  mostMatching: (count: number) => `The newest ${count} that match are selected`,
   clear: "Clear",
   keys: { down: "Next task", up: "Previous task", select: "Select the task", open: "Open the task" },
   columnsButton: "Columns",
@@ -42,7 +41,6 @@ export const tasks = {
   },
   filters: {
     states: "State",
-    anyState: "Any state",
     type: "Type",
     lane: "Lane",
     when: "Created",

@@ -9,7 +9,6 @@ export const tasks: Texts["tasks"] = {
   selected: (count: number) => `已选 ${count} 个`,
   selectMatching: "选择所有匹配的任务",
   matching: (count: number) => `匹配的 ${count} 个任务已全部选中`,
-  mostMatching: (count: number) => `已选中最新的 ${count} 个匹配任务`,
   clear: "清除",
   keys: { down: "下一个任务", up: "上一个任务", select: "选择任务", open: "打开任务" },
   columnsButton: "列",
@@ -43,7 +42,6 @@ export const tasks: Texts["tasks"] = {
   },
   filters: {
     states: "状态",
-    anyState: "任意状态",
     type: "类型",
     lane: "通道",
     when: "创建时间",

@@ -5,6 +5,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { useSession } from "@/app/session";
 import { useShortcuts } from "@/app/shortcuts";
 import { Empty } from "@/parts/Empty";
+import { Name } from "@/parts/Name";
 import { Page } from "@/parts/Page";
 import { Panel } from "@/parts/Panel";
 import { PauseButton } from "@/parts/PauseButton";
@@ -91,61 +92,60 @@ function Types({ types, admin, onOpen }: TypesProps) {
   const steer = maySteer(useSession());
   const heads = t.columns;
   return (
-    <div className={classes.list}>
-      <Rows
-        label={t.title}
-        heads={[
-          { text: heads.code, wide: true },
-          { text: heads.category },
-          { text: heads.lane },
-          { text: heads.retry },
-          { text: heads.timeout, number: true },
-          { text: heads.manual },
-          { text: heads.callback },
-          { text: "" },
-        ]}
-      >
-        {types.map((type) => (
-          <tr key={type.code}>
-            <td>
-              <div className={classes.what}>
-                <span>
-                  <button
-                    type="button"
-                    className={classes.code}
-                    aria-label={admin ? t.edit(type.code) : t.show(type.code)}
-                    onClick={() => onOpen(type.code)}
-                  >
-                    {type.code}
-                  </button>
-                </span>
-                {type.name ? <span className={classes.about}>{type.name}</span> : null}
-                {type.pause ? <PauseNote pause={type.pause} /> : null}
-              </div>
-            </td>
-            <td>{type.category}</td>
-            <td>
-              <Link to="/tasks" search={{ lane: type.lane }}>
-                {type.lane}
-              </Link>
-            </td>
-            <td>
-              <Retry type={type} />
-            </td>
-            <td data-number>{t.minutes(Math.round(type.config.timeout * 100) / 100)}</td>
-            <td data-muted>{type.config.need_manual ? t.toDesk : "–"}</td>
-            <td data-muted>
-              <Callbacks type={type} />
-            </td>
-            <td data-number>
-              {steer ? (
-                <PauseButton small subject={{ scope: "type", name: type.code }} pause={type.pause ?? null} />
-              ) : null}
-            </td>
-          </tr>
-        ))}
-      </Rows>
-    </div>
+    <Rows
+      label={t.title}
+      cardsBelow={880}
+      heads={[
+        { text: heads.code, plain: true },
+        { text: heads.category },
+        { text: heads.lane },
+        { text: heads.retry },
+        { text: heads.timeout, number: true },
+        { text: heads.manual },
+        { text: heads.callback },
+        { text: "" },
+      ]}
+    >
+      {types.map((type) => (
+        <tr key={type.code}>
+          <td data-long data-title>
+            <div className={classes.what}>
+              <span>
+                <button
+                  type="button"
+                  className={classes.code}
+                  aria-label={admin ? t.edit(type.code) : t.show(type.code)}
+                  onClick={() => onOpen(type.code)}
+                >
+                  <Name of={type.code} />
+                </button>
+              </span>
+              {type.name ? <span className={classes.about}>{type.name}</span> : null}
+              {type.pause ? <PauseNote pause={type.pause} /> : null}
+            </div>
+          </td>
+          <td data-long>{type.category}</td>
+          <td data-long>
+            <Link to="/tasks" search={{ lane: type.lane }}>
+              <Name of={type.lane} />
+            </Link>
+          </td>
+          <td data-long>
+            <Retry type={type} />
+          </td>
+          <td data-number>{t.minutes(Math.round(type.config.timeout * 100) / 100)}</td>
+          <td data-muted>{type.config.need_manual ? t.toDesk : "–"}</td>
+          <td data-long data-muted>
+            <Callbacks type={type} />
+          </td>
+          <td data-actions>
+            {steer ? (
+              <PauseButton inRow subject={{ scope: "type", name: type.code }} pause={type.pause ?? null} />
+            ) : null}
+          </td>
+        </tr>
+      ))}
+    </Rows>
   );
 }
 
@@ -155,7 +155,8 @@ function Retry({ type }: { type: TaskType }) {
   if (strategy === "none") return <span data-muted>{t.never}</span>;
   return (
     <>
-      {t.times(count)} <span className={classes.about}>{t.strategies[strategy]}</span>
+      {t.times(count)}
+      <span className={classes.how}>{t.strategies[strategy]}</span>
     </>
   );
 }
