@@ -24,8 +24,8 @@ def test_the_panel_says_that_the_broker_is_away_and_how_it_is_going_once_it_is_t
     """Spec: X7, D11"""
     page = visit("/")
     panel = page.get_by_role("region", name="RabbitMQ")
-    expect(panel.get_by_text("away", exact=True)).to_be_visible()
-    expect(panel).to_contain_text("Workers claim tasks from the store meanwhile")
+    expect(panel.get_by_text("disconnected", exact=True)).to_be_visible()
+    expect(panel).to_contain_text("Meanwhile, workers claim tasks from the store")
     served.reached(served.submit("greet"), "succeeded")
     assert "secret-word" not in page.content()
 
@@ -40,7 +40,7 @@ def test_the_panel_says_that_the_broker_is_away_and_how_it_is_going_once_it_is_t
             served.submit("letter")
         assert len(store.dispatch.take(leader).handovers) == 2
     expect(panel.get_by_text("connected to 127.0.0.1:1")).to_be_visible()
-    expect(panel).not_to_contain_text("Workers claim tasks")
+    expect(panel).not_to_contain_text("workers claim tasks")
     figures = panel.locator("dl > div")
     for name, value in {
         "Dispatcher": "box-7",

@@ -39,7 +39,7 @@ def tell(served, type_code, address):
 def test_an_empty_page_says_where_callbacks_are_set(visit):
     """Spec: B6, X7"""
     page = visit("/callbacks")
-    expect(page.get_by_role("heading", name="No callback yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No callbacks yet")).to_be_visible()
     page.get_by_role("main").get_by_role("link", name="Task types").click()
     expect(page).to_have_url(re.compile("/types$"))
 
@@ -94,7 +94,7 @@ def test_all_that_could_not_be_delivered_go_at_once_after_a_question(visit, serv
     page.get_by_role("button", name="Send all again").click()
     expect(page.get_by_role("dialog")).to_contain_text("2 undeliverable callbacks")
     page.get_by_role("dialog").get_by_role("button", name="Send all again").click()
-    expect(page.get_by_role("heading", name="No matching callback")).to_be_visible()
+    expect(page.get_by_role("heading", name="No matching callbacks")).to_be_visible()
     for task_id in tasks:
         served.reached(task_id, "succeeded")
 

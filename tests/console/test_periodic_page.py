@@ -1,4 +1,4 @@
-"""Periodic tasks: the cron helper foretells what the server does; made, triggered, put off line."""
+"""Schedules: the cron helper foretells what the server does; made, triggered, put off line."""
 
 from tests.console.conftest import expect
 
@@ -10,7 +10,7 @@ def ticks(place):
 def test_the_helper_foretells_what_the_server_will_do(visit, served):
     """Spec: B9, X7"""
     page = visit("/periodic")
-    expect(page.get_by_role("heading", name="No periodic tasks yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No schedules yet")).to_be_visible()
     page.keyboard.press("n")
     form = page.get_by_role("dialog")
     form.get_by_label("Cron expression").fill("30 2 * * MOON")
@@ -27,7 +27,7 @@ def test_the_helper_foretells_what_the_server_will_do(visit, served):
     form.get_by_label("Arguments (JSON)").fill('{"name": "the night"}')
     form.get_by_text("Once", exact=True).click()
     form.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("dialog")).to_contain_text("Periodic task 1")
+    expect(page.get_by_role("dialog")).to_contain_text("Schedule 1")
     expect(ticks(page.get_by_role("dialog"))).to_have_text(foretold)
     made = served.ask("GET", "/api/periodic-tasks/1")
     assert (made["status"], made["missed"], made["ext"]) == ("online", "once", {"name": "the night"})

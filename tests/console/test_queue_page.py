@@ -171,9 +171,9 @@ def test_requests_are_filtered_by_what_stands_in_the_address(visit, request_of):
     page = visit("/queue?subscription_id=41")
     expect(row(page, wanted)).to_be_visible()
     expect(row(page, other)).to_have_count(0)
-    page.get_by_label("Status").first.click()
+    page.get_by_label("State").first.click()
     page.get_by_role("option", name="done").click()
-    expect(page.get_by_text("No request matches")).to_be_visible()
+    expect(page.get_by_text("No matching requests")).to_be_visible()
     expect(page).to_have_url(re.compile("status=done"))
 
 

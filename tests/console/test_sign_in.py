@@ -93,7 +93,7 @@ def test_the_first_key_is_shown_once_and_its_maker_stays_in(visit, served):
     shown = page.get_by_role("dialog").get_by_text(re.compile(r"^hg_1_[0-9a-f]{56}$"))
     expect(shown).to_be_visible()
     served.key = shown.text_content()
-    page.get_by_role("button", name="I have it").click()
+    page.get_by_role("button", name="I have copied it").click()
     expect(page.get_by_role("row").filter(has_text="root")).to_contain_text("active")
     expect(page.get_by_role("button", name="key:1 root")).to_be_visible()
 
@@ -102,7 +102,7 @@ def test_the_first_key_is_shown_once_and_its_maker_stays_in(visit, served):
     page.get_by_role("combobox", name="Role").click()
     page.get_by_role("option", name="may read").click()
     page.get_by_role("dialog").get_by_role("button", name="New key").click()
-    page.get_by_role("button", name="I have it").click()
+    page.get_by_role("button", name="I have copied it").click()
     reader = page.get_by_role("row").filter(has_text="reader")
     expect(reader).to_contain_text("active")
     reader.get_by_role("button", name="Revoke").click()

@@ -237,7 +237,7 @@ export const eventDetails = {
     role: "role",
     tenant_id: "tenant",
     periodic_task: "schedule",
-    status: "status",
+    status: "state",
     declared_by: "declared by",
     cron_expressions: "cron",
     timezone: "time zone",

@@ -3,7 +3,7 @@ import type { CallbackKind, DeliveryStatus } from "@/services/callbacks";
 export const callbacks = {
   title: "Callbacks",
   about: "Notifications about finished tasks",
-  filters: { status: "Status", kind: "Kind", type: "Type", host: "Host", reset: "Reset" },
+  filters: { status: "State", kind: "Kind", type: "Type", host: "Host", reset: "Reset" },
   status: {
     pending: "pending",
     blocked: "blocked",
@@ -20,7 +20,7 @@ export const callbacks = {
   } satisfies Record<DeliveryStatus, string> as Record<DeliveryStatus, string>,
   kind: { success: "success", error: "error" } satisfies Record<CallbackKind, string> as Record<CallbackKind, string>,
   columns: {
-    status: "Status",
+    status: "State",
     task: "Task",
     type: "Type",
     kind: "Kind",
@@ -55,10 +55,10 @@ export const callbacks = {
   },
   sentMany: (count: number) => (count === 1 ? "Sending 1 again" : `Sending ${count} again`),
   refusedMany: (count: number, reason: string) => `${count} refused: ${reason}`,
-  none: "No callback yet",
+  none: "No callbacks yet",
   noneAbout: "A type can have two callback addresses: one for success, one for final failure. Set them at",
   noneLink: "Task types",
-  noneMatch: "No matching callback",
+  noneMatch: "No matching callbacks",
   noneMatchAbout: "Remove a filter to see more.",
   one: {
     title: (id: number) => `Callback ${id}`,

@@ -39,7 +39,7 @@ export const desk = {
   noneAbout:
     "A task whose retries are used up waits here instead of failing, if its type says so (“Then wait for a person”). Here you can fix its arguments and replay it, resolve it, or discard it.",
   noneLink: "Task types",
-  noneMatch: "No matching dead letter",
+  noneMatch: "No matching dead letters",
   noneMatchAbout: "Remove a filter to see more.",
   verbs: { replay: "Replay", resolve: "Resolve", discard: "Discard" } satisfies Record<DeskVerb, string> as Record<
     DeskVerb,

@@ -61,7 +61,7 @@ export const desk: Texts["desk"] = {
   },
   done: {
     replay: (count: number) => `${count} 个任务已重放`,
-    resolve: (count: number) => `${count} 个任务已标记处理`,
+    resolve: (count: number) => `${count} 个任务已标记为已处理`,
     discard: (count: number) => `${count} 个任务已丢弃`,
   },
   edit: {

@@ -9,7 +9,7 @@ export const events = {
   held: (count: number) => `${count} more since`,
   none: "Nothing has happened yet",
   noneAbout: "Every change to a task, lane, limit, type or key appears here as soon as it is committed.",
-  noneMatch: "No event matches",
+  noneMatch: "No matching events",
   columns: { at: "At", kind: "What", task: "Task", change: "State", who: "By", detail: "Detail" },
   acts: {
     paused: "Paused",

@@ -29,10 +29,10 @@ export const keys = {
   madeTitle: "The key",
   madeAbout: "It is shown only once. Copy it now.",
   secretKey: "Secret key, for signed requests",
-  done: "I have it",
+  done: "I have copied it",
   firstTitle: "The first key",
   firstAbout:
-    "This server has no keys: anyone on its machine may do everything. Once there is a key, every request needs one. The first key is an administrator's, and you will be signed in with it.",
+    "This server has no keys: anyone on its machine can do anything. Once there is a key, every request needs one. The first key is an administrator's, and you will be signed in with it.",
   roles: {
     read: "Sees tasks, lanes, workers, events.",
     submit: "Also submits tasks.",

@@ -11,7 +11,7 @@ const SCHEDULE = parse(`{
   "create_date": "2026-11-16T12:00:00Z", "update_date": "2026-11-16T12:00:00Z"
 }`) as Schedule;
 
-describe("the form of a periodic task", () => {
+describe("the form of a schedule", () => {
   it("says again all that a schedule says, when nothing is changed", () => {
     const { id, tenant_id, status, code, next_tick, create_date, update_date, ...said } = SCHEDULE;
     expect(bodyOf(draftOf(SCHEDULE, "UTC"), false)).toEqual(said);

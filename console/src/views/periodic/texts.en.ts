@@ -1,9 +1,9 @@
 import type { LogPolicy, Missed, Overlap, ScheduleStatus, TickResult } from "@/services/periodic";
 
 export const periodic = {
-  title: "Periodic tasks",
-  about: "Tasks and calls that run on a schedule",
-  make: "New periodic task",
+  title: "Schedules",
+  about: "Tasks and calls that run at set times",
+  make: "New schedule",
   status: { new: "new", online: "online", offline: "offline" } satisfies Record<ScheduleStatus, string> as Record<
     ScheduleStatus,
     string
@@ -13,10 +13,10 @@ export const periodic = {
     online: "It fires at each tick",
     offline: "It does not fire",
   } satisfies Record<ScheduleStatus, string> as Record<ScheduleStatus, string>,
-  anyStatus: "Any status",
+  anyStatus: "Any state",
   anyType: "Any type",
   columns: {
-    status: "Status",
+    status: "State",
     what: "What",
     when: "When",
     zone: "Time zone",
@@ -40,14 +40,14 @@ export const periodic = {
   removeAsk: "It no longer fires, and its log is deleted. Its tasks continue.",
   removed: "Deleted",
   more: "Show older",
-  none: "No periodic tasks yet",
+  none: "No schedules yet",
   noneAbout:
-    "A periodic task submits a task, or calls an address, at every tick of a cron expression. Each tick fires once, however many processes run. It fires while it is online.",
-  noneMatch: "No matching periodic task",
+    "A schedule submits a task, or calls an address, at every tick of a cron expression. Each tick fires once, however many processes run, and only while the schedule is online.",
+  noneMatch: "No matching schedules",
   noneMatchAbout: "Remove a filter to see more.",
   one: {
-    title: (id: number) => `Periodic task ${id}`,
-    gone: "This periodic task has been deleted.",
+    title: (id: number) => `Schedule ${id}`,
+    gone: "This schedule has been deleted.",
     ticks: "Next ticks",
     ticksIfOnline: "Next ticks, if it were online",
     ticksNone: "There are no more ticks.",
@@ -55,7 +55,7 @@ export const periodic = {
     arguments: "Arguments",
     log: "Log",
     logNone: "Nothing yet: a line appears with each tick.",
-    logOff: "This periodic task has no log.",
+    logOff: "This schedule keeps no log.",
     byHand: "by hand",
     task: (id: number) => `task ${id}`,
   },
@@ -64,8 +64,8 @@ export const periodic = {
     string
   > as Record<TickResult, string>,
   form: {
-    makeTitle: "New periodic task",
-    editTitle: (id: number) => `Edit periodic task ${id}`,
+    makeTitle: "New schedule",
+    editTitle: (id: number) => `Edit schedule ${id}`,
     editNote: "Changes take effect at once. Programs that declare this schedule no longer overwrite it.",
     when: "When",
     cron: "Cron expression",
@@ -82,7 +82,7 @@ export const periodic = {
       last: "Last workday, 18:00",
     },
     ticks: "Next ticks",
-    ticksAbout: "By whose clock it fires.",
+    ticksAbout: "The ticks follow the clock of this time zone.",
     badCron: (why: string) => `The server does not accept this: ${why}`,
     what: "What",
     does: "At each tick",
@@ -122,7 +122,7 @@ export const periodic = {
     tenant: "Tenant",
     online: "Put it online at once",
     save: "Save",
-    made: (id: number) => `Periodic task ${id} created`,
+    made: (id: number) => `Schedule ${id} created`,
     saved: "Saved",
   },
   missed: { skip: "Skip", once: "Once", all: "All" } satisfies Record<Missed, string> as Record<Missed, string>,

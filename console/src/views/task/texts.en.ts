@@ -13,7 +13,7 @@ export const task = {
     holders: "held by",
     starts: "Starts",
     soon: "probably at once",
-    unknown: "Unknown when it starts",
+    unknown: "No estimate of its start",
     ahead: (count: number) => (count === 1 ? "1 task ahead" : `${count} tasks ahead`),
     gates: {
       state: "State",
@@ -131,7 +131,7 @@ export const task = {
   },
   family: {
     title: "Family",
-    children: (count: string) => `${count} children`,
+    children: (count: string) => (count === "1" ? "1 child" : `${count} children`),
     more: "The newest 200 are shown.",
     show: (id: number) => `Show the children of ${id}`,
   },

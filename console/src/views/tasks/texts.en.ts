@@ -76,8 +76,8 @@ export const tasks = {
     remove: (name: string) => `Remove ${name}`,
     saved: (name: string) => `${name} saved in this browser`,
   },
-  none: "No task yet",
+  none: "No tasks yet",
   noneAbout: "Submit the first one, from a shell or a program:",
-  noneMatch: "No task matches",
+  noneMatch: "No matching tasks",
   noneMatchAbout: "Remove a filter, or wait: tasks that match later appear automatically.",
 };

@@ -76,6 +76,6 @@ export const tasks: Texts["tasks"] = {
   },
   none: "还没有任务",
   noneAbout: "从命令行或程序提交第一个任务：",
-  noneMatch: "没有匹配的任务",
+  noneMatch: "没有符合条件的任务",
   noneMatchAbout: "去掉一个筛选条件，或稍等：之后匹配的任务会自动出现。",
 };

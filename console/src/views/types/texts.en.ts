@@ -24,7 +24,7 @@ export const types = {
   none: "No types yet",
   noneAbout:
     "A worker registers the types that it has handlers for; you can also add one here. Start a worker for your module:",
-  noneMatch: "No matching type",
+  noneMatch: "No matching types",
   strategies: {
     none: "Never",
     fixed_period: "At fixed intervals",

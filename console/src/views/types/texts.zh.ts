@@ -118,7 +118,7 @@ export const types: Texts["types"] = {
     saved: (code: string) => `已保存 ${code}`,
     remove: "删除",
     removeAsk: (code: string) =>
-      `不再接受 ${code} 类型的新任务，已有的任务按默认设置结束。带有其处理函数的工作进程会再次登记它。`,
+      `不再接受 ${code} 类型的新任务，已有的任务改用默认设置。带有其处理函数的工作进程会再次登记它。`,
     removed: (code: string) => `已删除 ${code}`,
   },
 };
