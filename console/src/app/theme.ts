@@ -64,6 +64,9 @@ export const theme = createTheme({
     Autocomplete: { defaultProps: { size: "xs" } },
     Button: { defaultProps: { size: "xs" } },
     Checkbox: { defaultProps: { size: "xs" } },
+    // Fields beside each other stay in line, whether they are explained or not.
+    InputWrapper: { defaultProps: { inputWrapperOrder: ["label", "input", "description", "error"] } },
+    RadioGroup: { defaultProps: { inputWrapperOrder: ["label", "description", "input", "error"] } },
     // Scrolling is held by global.css while a dialog is open: Mantine would write a <style> tag for it.
     Drawer: { defaultProps: { lockScroll: false } },
     Modal: { defaultProps: { lockScroll: false, centered: true, overlayProps: { backgroundOpacity: 0.45 } } },
