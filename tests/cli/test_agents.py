@@ -20,15 +20,28 @@ def test_it_shows_who_is_there_and_what_waits_for_whom(anywhere, run):
     anywhere.agents.hand_over(ClaimRequest(rig.worker_id, 1, agent_id="rig", start_seconds=600))
     shown = [re.split(r"  +", TIME.sub("TIME", line).strip()) for line in run("agents").out.splitlines()]
     assert shown == [
-        ["AGENT", "TENANT", "PROCESSES", "LEASE UNTIL", "START QUEUE", "NEXT START"],
-        ["gone", "0", "0", "1", "at its next claim"],
-        ["idle", "3", "1", "TIME", "0"],
-        ["rig", "all", "2", "TIME", "2", "TIME"],
+        ["AGENT", "TENANT", "PROCESSES", "RUNNING", "LEASE UNTIL", "START QUEUE", "NEXT START"],
+        ["gone", "0", "0", "0", "1", "at its next claim"],
+        ["idle", "3", "1", "0", "TIME", "0"],
+        ["rig", "all", "2", "1", "TIME", "2", "TIME"],
     ]
     told = run("agents", "--json").lines
     assert [(each["agent_id"], each["start_queue"], each["next_start"] is None) for each in told] == [
         ("gone", 1, True), ("idle", 0, True), ("rig", 2, False),
     ]  # fmt: skip
+
+
+def test_an_agent_that_asked_for_no_lease_is_shown_with_none(here, run):
+    """Spec: B2, B3"""
+    submit(here)
+    rig = here.agents.sign_on("rig", tenant_id=None, types=None, lease_seconds=30)
+    here.agents.sign_on("leased", tenant_id=None, types=None, lease_seconds=30)
+    assert here.agents.hand_over(ClaimRequest(rig.worker_id, 1), beyond_the_deadline=60.0).executions
+    here.workers.beat(rig.worker_id)
+    [leased, unleased] = run("agents", "--json").lines
+    assert (unleased["agent_id"], unleased["running"], unleased["lease_until"]) == ("rig", 1, None)
+    assert leased["lease_until"] is not None
+    assert "no lease" in run("agents").out
 
 
 def test_workers_and_their_handlers_that_do_not_stop_are_shown(anywhere, run):

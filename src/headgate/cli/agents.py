@@ -7,6 +7,7 @@ from typing import Any
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_time
+from headgate.environment import utc_now
 from headgate.store.claim.start_queues import StartQueue
 from headgate.store.execution.workers import WorkerRecord
 
@@ -15,11 +16,15 @@ commands = CommandGroup()
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """An agent of one tenant, or of all (None): its processes and its start queue."""
+    """An agent of one tenant, or of all (None): its processes and its start queue.
+
+    `lease_until` None: no process of it has a lease, so that its tasks are its own until their deadlines.
+    """
 
     agent_id: str
     tenant_id: int | None
     processes: int
+    running: int
     lease_until: datetime | None
     start_queue: int
     next_start: datetime | None
@@ -50,12 +55,15 @@ def _worker_answer(worker: WorkerRecord) -> dict[str, Any]:
 
 def _worker_row(worker: WorkerRecord) -> tuple[Any, ...]:
     stuck = f"task {', '.join(map(str, worker.stuck))}" if worker.stuck else ""
-    return worker.id, worker.name, worker.running, format_time(worker.lease_until), stuck
+    return worker.id, worker.name, worker.running, _lease(worker.lease_until), stuck
 
 
 @commands.add("agents")
 def show_agents(command: Command) -> None:
     """Show all agents, with the tasks in the start queue of each.
+
+    An agent that claims without `lease_seconds` has no lease: each of its tasks is
+    its own until the task's deadline.
 
     \b
     headgate agents
@@ -64,10 +72,10 @@ def show_agents(command: Command) -> None:
     command.answer_all(
         agents_of(workers, command.store.start_queues.find()),
         asdict,
-        ("AGENT", "TENANT", "PROCESSES", "LEASE UNTIL", "START QUEUE", "NEXT START"),
+        ("AGENT", "TENANT", "PROCESSES", "RUNNING", "LEASE UNTIL", "START QUEUE", "NEXT START"),
         _row,
-        right=("TENANT", "PROCESSES", "START QUEUE"),
-        drop=("START QUEUE", "NEXT START", "TENANT"),
+        right=("TENANT", "PROCESSES", "RUNNING", "START QUEUE"),
+        drop=("PROCESSES", "TENANT", "NEXT START", "START QUEUE"),
         none="no agents",
     )
 
@@ -94,7 +102,8 @@ def _agent(agent_id: str, tenant_id: int | None, workers: list[WorkerRecord], qu
         agent_id,
         tenant_id,
         len(workers),
-        max((worker.lease_until for worker in workers), default=None),
+        sum(worker.running for worker in workers),
+        max((worker.lease_until for worker in workers if worker.has_lease), default=None),
         sum(queue.size for queue in queues),
         min((queue.next_start for queue in queues if queue.next_start), default=None),
     )
@@ -103,6 +112,10 @@ def _agent(agent_id: str, tenant_id: int | None, workers: list[WorkerRecord], qu
 def _row(agent: AgentRow) -> tuple[Any, ...]:
     next_start = format_time(agent.next_start) if agent.next_start else "at its next claim" if agent.start_queue else ""
     return (
-        agent.agent_id, "all" if agent.tenant_id is None else agent.tenant_id, agent.processes,
-        format_time(agent.lease_until), agent.start_queue, next_start,
+        agent.agent_id, "all" if agent.tenant_id is None else agent.tenant_id, agent.processes, agent.running,
+        _lease(agent.lease_until) or ("no lease" if agent.processes else ""), agent.start_queue, next_start,
     )  # fmt: skip
+
+
+def _lease(until: datetime | None) -> str:
+    return f"{format_time(until)} (over)" if until is not None and until < utc_now() else format_time(until)

@@ -11,7 +11,7 @@ from headgate.store.db.database import Database
 from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Row, Statement, moment
 from headgate.store.events.audit import record_system
-from headgate.store.execution.revoke import REAPER
+from headgate.store.execution.revoke import REAPER, UNLEASED
 from headgate.store.wakeup.wakeups import Wakeups
 
 OWN_NAMES = "headgate:"  # how the names of the engine's own rows begin
@@ -44,6 +44,11 @@ class WorkerRecord:
         if self.agent_id is not None:
             return "agent"
         return "dispatcher" if self.name == DISPATCHER else "worker"
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether it keeps its tasks by its lease; an agent that asked for none keeps them until their deadlines."""
+        return self.agent_id is None or self.detail != UNLEASED
 
 
 def stuck_tasks(detail: str | None) -> tuple[int, ...]:
