@@ -20,7 +20,7 @@ def test_a_rate_limit_is_set_shown_and_lifted(anywhere, run):
         "pause": None,
     }
     assert [line.split() for line in run("limits").out.splitlines()[1:3]] == [
-        ["key:*", "10", "per", "second,", "bursts", "of", "20", "default"],
+        ["key:*", "10", "per", "second,", "bursts", "of", "20", "default", "each", "key", "without", "its", "own"],
         ["key:openai", "5", "per", "second,", "bursts", "of", "10", "person"],
     ]
     assert run("limits", "lift", "key:openai").out == "key:openai: no limit\n"
@@ -85,3 +85,10 @@ def test_a_rate_limit_is_not_taken_for_a_resource(here, run):
     answer = run("limits", "set", "key:openai", "--capacity", 3)
     assert (answer.code, "is the name of a rate limit" in answer.err) == (2, True)
     assert "key:openai" not in {room.name for room in here.resources.all()}
+
+
+def test_names_that_every_store_has_are_explained_where_they_are_listed(here, run):
+    """Spec: A11"""
+    rows = {line.split()[0]: line for line in run("limits").out.splitlines()}
+    assert rows["disk-writer"].endswith("for tasks that write a lot to disk")
+    assert rows["key:*"].endswith("each key without its own")

@@ -9,13 +9,14 @@ from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.lanes import pause_details
 from headgate.core.errors import Invalid
-from headgate.core.limits import DEFAULT_KEY, PREFIXES, LimitSource, Rate
+from headgate.core.limits import DEFAULT_KEY, DISK_WRITER, PREFIXES, LimitSource, Rate
 from headgate.core.pause import PauseScope
 from headgate.store.catalog.rate_limits import RateLimits
 from headgate.store.catalog.resources import Resources
 from headgate.store.reading.resource_use import ResourceUse
 
 commands = CommandGroup()
+BUILT_IN = {DEFAULT_KEY: "each key without its own", DISK_WRITER: "for tasks that write a lot to disk"}
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="lane:NAME, type:CODE or key:NAME; with --capacity a resource.")
 ]
@@ -77,9 +78,9 @@ def _resource_in_use(use: ResourceUse) -> dict[str, Any]:
 
 
 def _use_text(limit: dict[str, Any]) -> str:
-    """How many tasks use a resource and wait for it; empty for an unused one."""
+    """How many tasks use a resource and wait for it; of a name that every store has and nothing uses, what it is."""
     counts = {"in use": limit.get("running"), "waiting": limit.get("waiting")}
-    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or BUILT_IN.get(limit["name"], "")
 
 
 def _text(limit: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from headgate.core.errors import Invalid
 from headgate.core.task import check_lane, check_name
 
 DEFAULT_KEY = "key:*"  # the rate limit of every key that has none of its own
+DISK_WRITER = "disk-writer"  # a resource that every store has, for tasks that write a lot to disk
 PREFIXES = ("lane:", "type:", "key:")  # how a rate limit's name begins
 MAX_CAPACITY = 1_000_000
 MAX_RATE = 100_000.0  # per second; the clock cannot tell finer
