@@ -322,3 +322,15 @@ def relay(server, target):
         accepting.join(PATIENCE)
         for each in opened:
             each.close()
+
+
+@pytest.mark.parametrize("words", [["--pack", "media"], []], ids=["option", "setting"])
+def test_the_demonstration_tasks_are_served_only_where_nothing_is_named(spawn, monkeypatch, words):
+    """Spec: X11"""
+    if not words:
+        monkeypatch.setenv("HEADGATE_PACKS", "media")
+    up = spawn("up", *words)
+    served = up.hear(" serves ")
+    assert "list_fetch" in served
+    assert "hello" not in served
+    up.hear("serving pack media")

@@ -197,10 +197,10 @@ def up(
     headgate up shop.tasks
     headgate up shop.tasks --pack media
     """  # fmt: skip
-    named = [*(modules or ()), *(f"pack {each}" for each in pack or ())]
+    named = [*(modules or ()), *(f"pack {each}" for each in {*(pack or ()), *load().pack_names})]
     greeting = f"serving {' '.join(named)}" if named else _demo_greeting(url)
     plan = ProcessPlan(
-        modules=tuple(modules or ([] if pack else [DEMO])), packs=tuple(pack or ()), work=True, api=True, host=host,
+        modules=tuple(modules or ([] if named else [DEMO])), packs=tuple(pack or ()), work=True, api=True, host=host,
         port=port, migrate=True, greeting=greeting, name=name, concurrency=concurrency, threads=threads,
         children=children, log_json=log_json,
     )  # fmt: skip
