@@ -23,7 +23,7 @@ def test_what_a_setting_leaves_out_is_as_usual_and_none_is_no_limit():
         ("rate=0/5", "'rate=0/5': "),
         ("polls=0", "is not polls=NUMBER"),
         ("polls", "is not polls=NUMBER"),
-        ("pols=5", "there is rate, requests, threads, polls, streams"),
+        ("pols=5", "expected one of rate, requests, threads, polls, streams"),
     ],
 )
 def test_a_share_that_cannot_be_read_is_named(text, words):

@@ -258,7 +258,7 @@ def test_a_tick_s_task_gets_the_keys_that_its_type_makes_and_fails_alone_where_i
     store.types.put(TaskType("keyed", mutex="film:{film}"))
     well = online(store)
     assert tick(store, clock) == 2
-    assert logged(store, keyed)[-1] == ("failure", "'film:{film}' cannot be filled in: no 'film'")
+    assert logged(store, keyed)[-1] == ("failure", "argument 'film' is missing: the key 'film:{film}' is made from it")
     assert logged(store, well) == [("executing", None)]
 
 

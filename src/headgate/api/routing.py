@@ -359,9 +359,9 @@ def decode_body(body: bytes, headers: dict[bytes, bytes], shape: Any) -> Any:
     """A JSON body as `shape`, exactly: no number is read from a text, no name may be there twice."""
     media_type, _, options = headers.get(b"content-type", b"").lower().partition(b";")
     if media_type.strip() != JSON.encode() or headers.get(b"content-encoding", b"identity") != b"identity":
-        raise Rejected(415, f"a body is {JSON}, and not compressed")
+        raise Rejected(415, f"send the body as {JSON}, not compressed")
     if b"charset" in options and b"utf-8" not in options:
-        raise Rejected(415, "a body is in UTF-8")
+        raise Rejected(415, "send the body in UTF-8")
     try:
         value = _decode(body)
         if body.count(b"[") + body.count(b"{") > MOST_BODY_DEPTH and is_deeper(

@@ -217,7 +217,7 @@ def _lost(store: Store) -> Check:
 def _duties(counts: list[Count], now: datetime) -> Check:
     sampled = max((count.as_of for count in counts if count.as_of), default=None)
     if sampled is None:
-        return Check("duties", "ok", "no waiting task has been counted yet")
+        return Check("duties", "ok", "no tasks to count yet")
     age = now - sampled
     return _warn_if(age > OLD_SAMPLE, "duties", f"last counted tasks {format_duration(age)} ago", RUN_DUTIES)
 
@@ -234,7 +234,7 @@ def _schedules(store: Store) -> Check:
 def _oldest(counts: list[Count], now: datetime) -> Check:
     queued = [count.oldest for count in counts if count.status is State.QUEUED and count.oldest]
     if not queued:
-        return Check("queue", "ok", "no queued task has been counted")
+        return Check("queue", "ok", "no task is queued")
     age = now - min(queued)
     found = f"the oldest queued task is {format_duration(age)} old"
     return _warn_if(age > OLD_TASK, "queue", found, "`headgate list --status queued`, `headgate why ID`")

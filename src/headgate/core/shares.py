@@ -41,7 +41,7 @@ def parse_share(setting: str, text: str, usual: str = "") -> ShareLimits:
         name, _, value = (part.strip() for part in item.partition("="))
         try:
             if name not in PARTS:
-                raise Invalid(f"there is {', '.join(PARTS)}")
+                raise Invalid(f"expected one of {', '.join(PARTS)}")
             limit: dict[str, Any] = {name: None if value == NO_LIMIT else _limit(name, value)}
             found = replace(found, **limit)
         except ValueError:

@@ -67,8 +67,9 @@ def fill(template: str, arguments: Mapping[str, Any]) -> str | None:
     except _Missing:
         return None
     except (LookupError, TypeError, ValueError) as error:
-        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise Invalid(f"{template!r} cannot be filled in: {reason}") from None
+        if isinstance(error, KeyError):
+            raise Invalid(f"argument {error} is missing: the key {template!r} is made from it") from None
+        raise Invalid(f"the key {template!r} cannot be made from the arguments: {error}") from None
 
 
 class _Missing(Exception):

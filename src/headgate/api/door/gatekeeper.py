@@ -37,7 +37,7 @@ NO_ROUTE = "none"  # one name for all unknown routes, or a caller could create n
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[^\s:@/?#\[\]]+))(?::[0-9]{1,5})?", re.ASCII)
 # Headers by which browsers describe the calling page. Each must occur once: of two, another reader may pick the other.
 PAGE_HEADERS = frozenset({b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"})
-NO_KEY = f"a key is needed, and it must be good: Authorization: Bearer hg_…, or a signature ({SCHEME})"
+NO_KEY = f"the key is missing or not valid: send Authorization: Bearer hg_…, or sign the request ({SCHEME})"
 NO_SIGNATURES = "signatures are off: the server has no HEADGATE_SECRET"
 Headers = dict[bytes, bytes]
 
