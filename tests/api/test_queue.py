@@ -173,6 +173,21 @@ def test_the_types_are_there_from_the_start_with_their_limits_and_retries(client
     assert [next_delay(kind.retry, errors, 0.5) for errors in range(len(delays))] == delays
 
 
+def test_a_pause_that_is_set_again_keeps_what_is_left_out(client):
+    """Spec: X10"""
+    until = "2100-01-01T00:00:00Z"
+    for body, kept in (
+        ({"reason": "moving", "until": until}, ("moving", until)),
+        (None, ("moving", until)),
+        ({"reason": "dust"}, ("dust", until)),
+        ({"until": None}, ("dust", None)),
+    ):
+        assert client.post("/api/queue/pause?scope=default", json=body).status_code == 200
+        [pause] = client.get("/api/pauses").json()["items"]
+        assert (pause["reason"], pause["until"]) == kept
+    assert client.put("/api/lanes/default", json={"paused": True}).json()["pause"]["reason"] == "dust"
+
+
 @contextmanager
 def serving_media(url):
     with open_store(url) as store:

@@ -1,5 +1,7 @@
 """`headgate cancel`, `pause`, `resume`, `retry`, `resolve`, `discard`, `prioritize`, `lanes` and `purge`."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from headgate.core.limits import Rate
@@ -74,7 +76,7 @@ def test_a_lane_and_everything_are_paused_and_resumed(anywhere, run, words):
     """Spec: A9"""
     task = submit(anywhere)
     assert run("pause", *words).out.endswith(" paused\n")
-    assert run("pause", *words).out.endswith(" already paused\n")
+    assert " is already paused by os:" in run("pause", *words).out
     [gate] = [gate for gate in anywhere.tasks.why(task.id) if gate.name == "pause"]
     assert not gate.open
     assert run("resume", *words, "--json").json["changed"]
@@ -97,12 +99,76 @@ def test_a_pause_has_a_reason_and_an_end_and_is_listed(anywhere, run):
     assert ": dust" in run("lanes").out
     assert "moving house" in run("pauses").out
     assert run("resume", "--type", "plain").out == "type plain resumed\n"
-    assert run("resume", "--type", "plain").out == "type plain is already active\n"
+    assert run("resume", "--type", "plain").out == "type plain is not paused\n"
+
+
+def test_pausing_again_keeps_what_is_not_named_and_says_what_was_replaced(anywhere, run):
+    """Spec: A9, X10"""
+    run("pause", "--lane", "default", "--reason", "moving", "--until", "2100-01-01")
+    again = run("pause", "--lane", "default")
+    assert again.out.startswith("lane default is already paused until 2100-01-01 00:00:00Z by os:")
+    assert again.out.endswith(": moving\n")
+    assert anywhere.pauses.active()[0].reason == "moving"
+    later = run("pause", "--lane", "default", "--until", "2100-02-01 12:30")
+    assert later.out.startswith("lane default is paused until 2100-02-01 12:30:00Z by os:")
+    assert "moving (was: paused until 2100-01-01 00:00:00Z by os:" in later.out
+    run("pause", "--lane", "default", "--reason", "dust", "--until", "none")
+    [pause] = anywhere.pauses.active()
+    assert (pause.reason, pause.until) == ("dust", None)
+
+
+def test_resuming_everything_names_what_stays_paused(anywhere, run):
+    """Spec: A9"""
+    assert run("resume", "--all").out == "nothing is paused\n"
+    run("pause", "--lane", "default")
+    run("pause", submit(anywhere).id)
+    answer = run("resume", "--all")
+    assert (answer.code, answer.out) == (0, "there is no pause of everything\n")
+    tasks = "single tasks (`headgate list --status paused`)"
+    assert answer.err == f"still paused: lane default, {tasks}; resume each by its name\n"
+    run("pause", "--all")
+    assert run("resume", "--lane", "default").err.endswith(": `headgate resume --all` resumes it\n")
+    assert run("resume", "--all").out == "everything resumed\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "subject"), [(["--tenant", 99], "of tenant 99"), (["--key", "nosuch"], "with rate key nosuch")]
+)
+def test_a_pause_of_something_that_no_task_has_holds_and_says_so(anywhere, run, words, subject):
+    """Spec: X10"""
+    answer = run("pause", *words)
+    assert answer.code == 0
+    assert answer.err == f"no task {subject} is known: the pause holds those to come\n"
+    submit(anywhere, tenant_id=99, rate_key="nosuch")
+    assert run("pause", *words, "--reason", "known now").err == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("2100-01-31", "2100-01-31 00:00:00Z"),
+        ("2100-01-31 14:30", "2100-01-31 14:30:00Z"),
+        ("2100-01-31T14:30:05+08:00", "2100-01-31 06:30:05Z"),
+    ],
+)
+def test_an_end_is_a_date_or_a_time(here, run, text, shown):
+    """Spec: A9"""
+    run("pause", "--all", "--until", text)
+    assert f"until {shown} " in run("pause", "--all").out
+
+
+def test_the_end_of_a_pause_is_a_duration_or_the_next_time_of_that_hour(here, run):
+    """Spec: A9"""
+    for text in ("2h", f"{datetime.now(UTC) + timedelta(hours=2):%H:%M}"):
+        assert run("pause", "--all", "--until", text).code == 0
+        [pause] = here.pauses.active()
+        assert timedelta(hours=1, minutes=58) < pause.until - datetime.now(UTC) <= timedelta(hours=2)
 
 
 @pytest.mark.parametrize(
     "words",
-    [["--all", "--for", "soon"], ["--all", "--for", "2h", "--until", "2100-01-01T00:00:00"], ["1", "--for", "2h"],
+    [["--all", "--for", "soon"], ["--all", "--until", "25:00"],
+     ["--all", "--for", "2h", "--until", "2100-01-01T00:00:00"], ["1", "--for", "2h"],
      ["--all", "--until", "2001-01-01T00:00:00"]],
 )  # fmt: skip
 def test_a_pause_without_a_sensible_end_is_refused(here, run, words):
@@ -214,10 +280,21 @@ def test_purge_removes_what_ended_so_and_keeps_the_rest(anywhere, run):
     kept = [put(anywhere, state).id for state in (State.DEAD, State.FAILED)]
     gone = put(anywhere, State.SUCCEEDED)
     assert run("purge").out == "nothing to purge\n"
-    assert run("purge", "--older-than", "0", "--status", "succeeded").out == "purged 1 succeeded\n"
+    assert run("purge", "--older-than", "0", "--status", "succeeded", "--yes").out == "purged 1 succeeded\n"
     assert run("show", gone.id).code == 3
     assert sorted(task["id"] for task in run("list", "--json").lines) == kept
-    assert run("purge", "--older-than", "0", "--json").json["purged"]["failed"] == 1
+    assert run("purge", "--older-than", "0", "--yes", "--json").json["purged"]["failed"] == 1
+
+
+def test_purge_counts_first_and_removes_nothing_without_consent(anywhere, run):
+    """Spec: A7"""
+    for state in (State.FAILED, State.SUCCEEDED, State.SUCCEEDED):
+        put(anywhere, state)
+    anywhere.history.archive()
+    answer = run("purge", "--older-than", "0")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("error: Remove 3 tasks (2 succeeded, 1 failed)? ")
+    assert len(run("list", "--json").lines) == 3
 
 
 def test_purge_refuses_what_has_not_ended(here, run):

@@ -7,7 +7,7 @@ import pytest
 
 from headgate.core.machine import Returned
 from headgate.core.states import State
-from tests.factories import settle, start
+from tests.factories import settle, start, submit
 
 
 def test_a_task_is_made_with_its_arguments_and_options(anywhere, run):
@@ -54,7 +54,8 @@ def test_a_unique_key_that_is_taken_gives_the_task_that_has_it(here, run):
         (["plain", "oops"], "key=value"),
         (["plain", "--ext", "[1]"], "JSON object"),
         (["plain", "--ext", "{"], "not valid JSON"),
-        (["plain", "--delay", "-1"], "delay_seconds"),
+        (["plain", "--delay", "-1"], "--delay is out of range"),
+        (["plain", "--delay", "soon"], "--delay 'soon' is not a duration"),
         (["plain", "--lane", "*"], "every lane"),
         (["plain", "a=\ud800"], "surrogate"),
         (["plain", "--priority", "high"], "priority"),
@@ -110,3 +111,29 @@ def test_whoever_waits_no_longer_is_told_which_task_goes_on(here, run, monkeypat
 
     monkeypatch.setattr("headgate.cli.submitting.time.sleep", interrupted)
     assert "task 1 is not cancelled; `headgate show 1`" in run("submit", "plain", "--wait", "600").err
+
+
+def test_a_task_belongs_to_a_tenant_and_lists_are_filtered_by_it(here, run):
+    """Spec: B11"""
+    own = run("submit", "plain", "--tenant", 7, "--json").json
+    run("submit", "plain")
+    assert own["tenant_id"] == 7
+    assert [task["id"] for task in run("list", "--tenant", 7, "--json").lines] == [own["id"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["reschedule", 1], "give --delay or --start-time"),
+        (["reschedule", 1, "--delay", "1h", "--start-time", "2199-01-01"], "give --delay or --start-time, not both"),
+        (["reschedule", 1, "--delay", "-1"], "--delay is out of range"),
+        (["submit", "plain", "--unique-seconds", "-1"], "--unique-seconds is out of range"),
+        (["submit", "plain", "--unique", "--debounce", "5", "--delay", "5"], "--debounce sets the start"),
+    ],
+)
+def test_an_error_names_the_option_and_not_the_field_behind_it(here, run, words, message):
+    submit(here)
+    answer = run(*words)
+    assert answer.code == 2
+    assert answer.err.startswith(f"error: {message}")
+    assert "_" not in answer.err

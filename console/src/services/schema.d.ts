@@ -2829,14 +2829,12 @@ export interface components {
         };
         /**
          * LaneIn
-         * @description What is to change; `capacity` null lifts the limit. `reason` and `until` are a pause's.
+         * @description What is to change; what is left out stays. `capacity` null: no limit. `reason` and `until` belong to a pause.
          */
         LaneIn: {
             capacity?: number | null;
             paused?: boolean;
-            /** @default  */
             reason?: string;
-            /** @default null */
             until?: string | null;
         };
         /**
@@ -3122,12 +3120,10 @@ export interface components {
         };
         /**
          * PauseIn
-         * @description Why, and until when; without an end, until somebody resumes it.
+         * @description Why, and until when. `until` null: until someone resumes it. A pause that is set again keeps what is left out.
          */
         PauseIn: {
-            /** @default  */
             reason?: string;
-            /** @default null */
             until?: string | null;
         };
         /**

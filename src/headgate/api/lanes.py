@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import ForecastOut, PauseOut, ShortText, copied, forecast_out, pause_out
+from headgate.api.shapes import ForecastOut, PauseOut, ShortText, copied, forecast_out, or_unchanged, pause_out
 from headgate.core.errors import Invalid, NotFound
 from headgate.core.limits import MAX_CAPACITY, MAX_RATE, Rate
 from headgate.core.pause import EVERYTHING_PAUSED, Pause, PauseKey, PauseScope
@@ -70,12 +70,12 @@ class PausesOut(msgspec.Struct):
 
 
 class LaneIn(msgspec.Struct, forbid_unknown_fields=True):
-    """What is to change; `capacity` null lifts the limit. `reason` and `until` are a pause's."""
+    """What is to change; what is left out stays. `capacity` null: no limit. `reason` and `until` belong to a pause."""
 
     capacity: Capacity | UnsetType | None = UNSET
     paused: bool | UnsetType = UNSET
-    reason: ShortText = ""
-    until: datetime | None = None
+    reason: ShortText | UnsetType = UNSET
+    until: datetime | UnsetType | None = UNSET
 
 
 class HolderOut(msgspec.Struct):
@@ -170,7 +170,8 @@ async def put_lane(name: PathName, data: LaneIn, server: Server, who: Principal)
         if not isinstance(data.capacity, UnsetType):
             server.store.lanes.set_capacity(name, data.capacity, actor=who.actor)
         if data.paused is True:
-            server.store.lanes.pause(name, reason=data.reason, until=data.until, actor=who.actor)
+            reason, until = or_unchanged(data.reason), or_unchanged(data.until)
+            server.store.lanes.pause(name, reason=reason, until=until, actor=who.actor)
         elif data.paused is False:
             server.store.lanes.resume(name, actor=who.actor)
         return next(lane for lane in _all_lanes(server, who) if lane.name == name)

@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 from starlette.requests import Request
 
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import ShortText
+from headgate.api.shapes import ShortText, or_unchanged
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.limits import MAX_CAPACITY
 from headgate.core.pause import EVERYTHING_PAUSED, PauseKey, PauseScope, parse_pause
@@ -40,10 +40,10 @@ MOST_DIGITS = len(str(MAX_CAPACITY))
 
 
 class PauseIn(msgspec.Struct, forbid_unknown_fields=True):
-    """Why, and until when; without an end, until somebody resumes it."""
+    """Why, and until when. `until` null: until someone resumes it. A pause that is set again keeps what is left out."""
 
-    reason: ShortText = ""
-    until: datetime | None = None
+    reason: ShortText | UnsetType = UNSET
+    until: datetime | UnsetType | None = UNSET
 
 
 class QueueStats(msgspec.Struct):
@@ -115,7 +115,9 @@ def _pause_or_resume(server: Server, who: Principal, action: str, scope: str, da
     pauses, (kind, name) = server.store.pauses, _what(server.store, scope)
     if action == "pause":
         data = data or PauseIn()
-        pauses.set(PauseScope(kind), name, reason=data.reason, until=data.until, actor=who.actor)
+        pauses.set(
+            PauseScope(kind), name, reason=or_unchanged(data.reason), until=or_unchanged(data.until), actor=who.actor
+        )
     elif data is not None:
         raise Invalid("reason and until are only for a pause")
     else:

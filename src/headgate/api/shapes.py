@@ -14,7 +14,7 @@ from headgate.core.event_texts import event_code, event_params, event_text
 from headgate.core.events import AuditEvent
 from headgate.core.family import Census, progress_of
 from headgate.core.forecast import Forecast
-from headgate.core.pause import Pause, PauseScope
+from headgate.core.pause import UNCHANGED, Pause, PauseScope, Unchanged
 from headgate.core.reasons import Param
 from headgate.core.states import View, status_word
 from headgate.core.task import NewTask, Task
@@ -40,6 +40,7 @@ Number = Annotated[int | None, Meta(ge=-INT64, le=INT64)]
 
 
 S = TypeVar("S", bound=msgspec.Struct)
+Value = TypeVar("Value")
 
 
 def copied(shape: type[S], record: Any, **fields: Any) -> S:
@@ -263,6 +264,11 @@ class PauseOut(msgspec.Struct):
 
 def pause_out(pause: Pause | None) -> PauseOut | None:
     return None if pause is None else copied(PauseOut, pause)
+
+
+def or_unchanged(value: Value | UnsetType) -> Value | Unchanged:
+    """A field of a pause; one that is left out stays as it is."""
+    return UNCHANGED if isinstance(value, UnsetType) else value
 
 
 class GateOut(msgspec.Struct, omit_defaults=True):

@@ -1,27 +1,28 @@
 """`headgate cancel`, `pause`, `resume`, `retry`, `resolve`, `discard`, `prioritize`, `reschedule`: steer tasks."""
 
-import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from datetime import datetime, timedelta
+from typing import Annotated, Any
 
 import typer
 
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_time, one_line
-from headgate.cli.options import TIMES, Id, Ids, OptionalIds
-from headgate.cli.output import task_json
+from headgate.cli.lanes import pause_details, pause_text
+from headgate.cli.options import TIME_AHEAD, Delay, Id, Ids, OptionalIds
+from headgate.cli.output import print_note, task_json
+from headgate.cli.times import NONE, end_ahead, seconds, time_ahead
 from headgate.core.errors import Invalid
-from headgate.core.pause import EVERYTHING_PAUSED, PauseKey, PauseScope
+from headgate.core.pause import EVERYTHING_PAUSED, UNCHANGED, Pause, PauseKey, PauseScope, Unchanged
 from headgate.core.reasons import paused_subject
-from headgate.core.task import Task, check_start
+from headgate.core.states import State
+from headgate.core.task import Task
 from headgate.environment import utc_now
+from headgate.store.reading.lists import Filter
 
 commands = CommandGroup()
-LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
-SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,60 +67,100 @@ def pause(
     command: Command,
     target: Target,
     task_ids: OptionalIds = None,
-    reason: Annotated[str, typer.Option(help="Reason, shown with the pause.", show_default=False)] = "",
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Reason, shown with the pause.", show_default=False)
+    ] = None,
     length: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="End the pause after this time: 90s, 30min, 2h, 1d.")
+        float | None,
+        typer.Option(
+            "--for", metavar="TIME", parser=seconds("--for"), help="End the pause after this time: 90s, 30min, 2h, 1d."
+        ),
     ] = None,
     until: Annotated[
-        datetime | None,
-        typer.Option(metavar="TIME", formats=TIMES, help="End the pause at this time (UTC, or with +hh:mm)."),
+        Any,
+        typer.Option(
+            metavar="TIME",
+            parser=end_ahead("--until"),
+            help=f"End the pause at this time: {TIME_AHEAD}. `none`: no end.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Pause tasks, a lane, a type, a tenant, a rate key or all.
 
     Paused tasks do not start. A running task pauses at its next checkpoint if you
     name its ID; tasks that already run in a paused lane continue. A pause without
-    an end lasts until `headgate resume`.
+    an end lasts until `headgate resume`. Pausing again changes only what you give:
+    the reason, or the end.
 
     \b
     headgate pause 4711
     headgate pause --lane mail --reason "moving house" --for 2h
+    headgate pause --lane mail --until 18:00
     headgate pause --type resize
     headgate pause --all
     headgate pauses
     """  # fmt: skip
     key, end = target.pause_key(task_ids), _end(length, until)
     if key is not None:
-        _switch(command, key, lambda: _pause(command, key, reason, end), paused=True)
-    elif reason or end:
+        _pause(command, key, UNCHANGED if reason is None else reason, end)
+    elif reason is not None or end is not UNCHANGED:
         raise Invalid("--reason, --for and --until are not for single tasks: name a lane, type, tenant, key or --all")
     else:
         _act(command, task_ids or [], lambda task_id: command.store.tasks.pause(task_id, actor=command.actor))
 
 
-def _end(length: str | None, until: datetime | None) -> datetime | None:
-    if length is None:
-        return until if until is None or until.tzinfo else until.replace(tzinfo=UTC)
-    found = LENGTH.fullmatch(length)
-    if until is not None:
+def _end(length: float | None, until: Any) -> datetime | Unchanged | None:
+    if length is not None and until is not None:
         raise Invalid("give --for or --until, not both")
-    if found is None:
-        raise Invalid(f"--for {length!r} is not a duration: give a number and s, min, h or d, as in 90s or 2h")
-    return utc_now() + timedelta(seconds=float(found[1]) * SECONDS[found[2]])
+    if length is not None:
+        return utc_now() + timedelta(seconds=length)
+    return UNCHANGED if until is None else None if until == NONE else until
 
 
-def _pause(command: Command, key: PauseKey, reason: str, until: datetime | None) -> bool:
+def _pause(command: Command, key: PauseKey, reason: str | Unchanged, until: datetime | Unchanged | None) -> None:
     store, (scope, name) = command.store, key
     if scope == PauseScope.LANE:
-        return store.lanes.pause(name, reason=reason, until=until, actor=command.actor)
-    if scope == PauseScope.TYPE:
+        store.lanes.check_known(name)
+    elif scope == PauseScope.TYPE:
         store.types.get(name)
-    return store.pauses.set(PauseScope(scope), name, reason=reason, until=until, actor=command.actor)
+    before = store.pauses.by_key().get(key)
+    changed = store.pauses.set(PauseScope(scope), name, reason=reason, until=until, actor=command.actor)
+    _answer_switch(command, key, _paused_text(key, before, store.pauses.by_key().get(key), changed), True, changed)
+    if note := _unknown_text(command, key):
+        print_note(note)
+
+
+def _paused_text(key: PauseKey, before: Pause | None, after: Pause | None, changed: bool) -> str:
+    """What a pause did; of one that was there, what it is now and what it was."""
+    subject = paused_subject({"scope": key[0], "name": key[1]})
+    if before is None or after is None:
+        return f"{subject} paused"
+    return (
+        f"{pause_text(after)} (was: {pause_details(before)})"
+        if changed
+        else f"{subject} is already {pause_details(after)}"
+    )
+
+
+def _unknown_text(command: Command, key: PauseKey) -> str | None:
+    """A note on a tenant or a rate key that no task has: a pause may come before its first task, or be misspelled."""
+    store, (scope, name) = command.store, key
+    if scope == PauseScope.TENANT and name not in {str(tenant.id) for tenant in store.tenants.all()}:
+        return f"no task of tenant {name} is known: the pause holds those to come"
+    if scope == PauseScope.KEY:
+        known = {f"key:{stream.rate_key}" for stream in store.catalog.recent().streams.values()}
+        if f"key:{name}" not in known | {limit.name for limit in store.rate_limits.all()}:
+            return f"no task with rate key {name} is known: the pause holds those to come"
+    return None
 
 
 @commands.add("resume")
 def resume(command: Command, target: Target, task_ids: OptionalIds = None) -> None:
     """Resume tasks, a lane, a type, a tenant, a rate key or all.
+
+    Each pause is ended by its own name: --all ends a pause of everything, and names
+    the lanes, types and others that are paused by themselves.
 
     \b
     headgate resume 4711
@@ -128,14 +169,32 @@ def resume(command: Command, target: Target, task_ids: OptionalIds = None) -> No
     """  # fmt: skip
     key = target.pause_key(task_ids)
     if key is not None:
-        _switch(
-            command,
-            key,
-            lambda: command.store.pauses.end(PauseScope(key[0]), key[1], actor=command.actor),
-            paused=False,
-        )
+        _resume(command, key)
     else:
         _act(command, task_ids or [], lambda task_id: command.store.tasks.resume(task_id, actor=command.actor))
+
+
+def _resume(command: Command, key: PauseKey) -> None:
+    store, (scope, name) = command.store, key
+    if scope == PauseScope.LANE:
+        store.lanes.check_known(name)
+    ended = store.pauses.end(PauseScope(scope), name, actor=command.actor)
+    subject = paused_subject({"scope": scope, "name": name})
+    left = store.pauses.by_key()
+    if key == EVERYTHING_PAUSED:
+        text = "everything resumed" if ended else "there is no pause of everything"
+        others = [pause.subject for pause in left.values()]
+        if store.tasks.find(Filter(status=(State.PAUSED,)), limit=1).items:
+            others.append("single tasks (`headgate list --status paused`)")
+        text = text if ended or others else "nothing is paused"
+        note = f"still paused: {', '.join(others)}; resume each by its name" if others else ""
+    else:
+        text = f"{subject} resumed" if ended else f"{subject} is not paused"
+        everything = left.get(EVERYTHING_PAUSED)
+        note = f"{pause_text(everything)}: `headgate resume --all` resumes it" if everything else ""
+    _answer_switch(command, key, text, False, ended)
+    if note:
+        print_note(note)
 
 
 @commands.add("pauses")
@@ -225,9 +284,10 @@ def prioritize(
 def reschedule(
     command: Command,
     task_ids: Ids,
-    delay: Annotated[float | None, typer.Option(metavar="SECONDS", help="Start this many seconds from now.")] = None,
+    delay_seconds: Delay = None,
     start_time: Annotated[
-        datetime | None, typer.Option(metavar="TIME", formats=TIMES, help="Start at this time (UTC, or with +hh:mm).")
+        Any,
+        typer.Option(metavar="TIME", parser=time_ahead("--start-time"), help=f"Start at this time: {TIME_AHEAD}."),
     ] = None,
 ) -> None:
     """Change the start time of tasks that have not started.
@@ -235,15 +295,17 @@ def reschedule(
     A queued task leaves the queue until then.
 
     \b
-    headgate reschedule 4711 --delay 3600
-    headgate reschedule 4711 4712 --start-time 2026-12-24T18:00:00
+    headgate reschedule 4711 --delay 2h
+    headgate reschedule 4711 4712 --start-time "2026-12-24 18:00"
     """  # fmt: skip
-    at_time = start_time if start_time is None or start_time.tzinfo else start_time.replace(tzinfo=UTC)
-    check_start(at_time, delay)
+    if (delay_seconds is None) == (start_time is None):
+        raise Invalid("give --delay or --start-time" + ("" if start_time is None else ", not both"))
     _act(
         command,
         task_ids,
-        lambda task_id: command.store.tasks.reschedule(task_id, at_time, delay_seconds=delay, actor=command.actor),
+        lambda task_id: command.store.tasks.reschedule(
+            task_id, start_time, delay_seconds=delay_seconds, actor=command.actor
+        ),
         lambda task: f"{task.id} {task.status}, not before {format_time(task.start_time)}",
     )
 
@@ -261,13 +323,7 @@ def _act(
     command.for_each(task_ids, act, task_json, describe)
 
 
-def _switch(command: Command, key: PauseKey, switch: Callable[[], bool], *, paused: bool) -> None:
+def _answer_switch(command: Command, key: PauseKey, text: str, paused: bool, changed: bool) -> None:
     scope, name = key
-    if scope == PauseScope.LANE:
-        command.store.lanes.check_known(name)
-    changed = switch()
-    subject = paused_subject({"scope": scope, "name": name})
-    done, already = ("paused", "paused") if paused else ("resumed", "active")
-    text = f"{subject} {done}" if changed else f"{subject} is already {already}"
     answer = {"scope": scope, "name": name, "lane": name if scope == PauseScope.LANE else None}
     command.answer(answer | {"paused": paused, "changed": changed}, text)

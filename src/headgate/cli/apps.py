@@ -1,16 +1,21 @@
 """The apps of the modules named on the command line, and the store they share."""
 
+import os
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from headgate.app import Headgate
-from headgate.core.errors import HeadgateError, Invalid
+from headgate.cli.command import Command
+from headgate.client import call_of
+from headgate.core.errors import HeadgateError, Invalid, UnknownType
+from headgate.core.task import NewTask
 from headgate.events.listeners import Listener, Listeners
 from headgate.registry import Registry, load_module
 from headgate.settings import Settings, load
-from headgate.store.store import Store
+from headgate.store.store import Store, configured_store
 
 _PACKAGE = str(Path(__file__).parents[1])
 
@@ -76,3 +81,15 @@ def listeners_of(apps: list[Headgate]) -> list[Listener]:
         for listener in app._listeners:
             found.add(listener)
     return list(found)
+
+
+def declared_task(command: Command, module: str, new: NewTask, arguments: Mapping[str, Any]) -> tuple[NewTask, Store]:
+    """The task as the module declares it, its arguments checked, and the store of that module's app."""
+    apps = apps_in([module])
+    settings = settings_of(apps, command.url or os.environ.get("HEADGATE_URL"))
+    store = command.context.with_resource(configured_store(settings))
+    store.bring_up_to_date()
+    handler = bind_apps(apps, store).get(new.type)
+    if handler is None:
+        raise UnknownType(f"module {module} declares no task {new.type}")
+    return call_of(handler, new, (), arguments)._new, store

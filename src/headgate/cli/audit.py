@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -11,8 +10,9 @@ import typer
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_time, one_line
-from headgate.cli.options import TIMES, Limit
+from headgate.cli.options import TIME_PAST, Limit
 from headgate.cli.pages import collect_pages
+from headgate.cli.times import time_past
 from headgate.core.events import Act
 from headgate.store.events.acts import ActFilter
 
@@ -29,11 +29,10 @@ def show_audit(
         typer.Option("--object", metavar="OBJECT", help="Filter by object: task:5, lane:mail; lane for all lanes."),
     ] = None,
     since: Annotated[
-        datetime | None,
-        typer.Option(metavar="TIME", formats=TIMES, help="Acts at or after this time (UTC, or with +hh:mm)."),
+        Any, typer.Option(metavar="TIME", parser=time_past("--since"), help=f"Acts at or after this time: {TIME_PAST}.")
     ] = None,
     until: Annotated[
-        datetime | None, typer.Option(metavar="TIME", formats=TIMES, help="Acts up to this time (UTC, or with +hh:mm).")
+        Any, typer.Option(metavar="TIME", parser=time_past("--until"), help="Acts up to this time, written as --since.")
     ] = None,
     cursor: Annotated[int | None, typer.Option(metavar="ID", help="Continue after this act.")] = None,
     limit: Limit = 50,
@@ -47,7 +46,7 @@ def show_audit(
     headgate audit --actor os:alice --since 2026-03-01
     headgate audit --object lane:mail --kind capacity_changed
     """  # fmt: skip
-    wanted = ActFilter(actor, kind, subject, _in_utc(since), _in_utc(until))
+    wanted = ActFilter(actor, kind, subject, since, until)
     acts, more = collect_pages(
         lambda after, size: command.store.acts.find(wanted, cursor=after, limit=size), cursor, limit
     )
@@ -60,10 +59,6 @@ def show_audit(
         none="no acts",
         more=more,
     )
-
-
-def _in_utc(time: datetime | None) -> datetime | None:
-    return time if time is None or time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _row(act: Act) -> tuple[Any, ...]:

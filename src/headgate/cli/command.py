@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from headgate.cli.exits import DONE, code_of, print_error
+from headgate.cli.exits import DONE, code_of, naming_options, print_error
 from headgate.cli.options import Json, Url
 from headgate.cli.output import print_fields, print_json, print_line, print_note, print_table
 from headgate.cli.stores import existing_store
@@ -117,7 +117,7 @@ class Command:
             try:
                 result = act(item)
             except (Refused, NotFound, Invalid) as error:
-                print_error(error)
+                print_error(naming_options(error, self.context.command.params))
                 code = code or code_of(error)
             else:
                 self.answer(encode(result), describe(result))

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import typer
 
 from headgate.cli.command import Command
+from headgate.cli.exits import naming_options
+from headgate.core.errors import HeadgateError
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -51,7 +53,10 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
     def command(**values: Any) -> None:
         for group in groups:
             values[group.name] = group.annotation(**{name: values.pop(name) for name in fields[group.name]})
-        function(**values)
+        try:
+            function(**values)
+        except HeadgateError as error:
+            raise naming_options(error, values["command"].context.command.params) from error.__cause__
 
     options = [*own, *(field for group in fields.values() for field in group.values())]
     by_keyword = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in options]

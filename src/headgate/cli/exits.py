@@ -1,6 +1,9 @@
 """How a command ends: its exit code, and one line that gives the reason."""
 
+import re
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from headgate.cli.formatting import one_line
 from headgate.core.errors import HeadgateError, Invalid, NotFound, Unavailable
@@ -38,6 +41,17 @@ def print_error(error: HeadgateError | str) -> None:
     """Print one line on stderr, in one piece: several processes may write there."""
     sys.stderr.write(f"error: {one_line(message_of(error))}\n")
     sys.stderr.flush()
+
+
+def naming_options(error: HeadgateError, parameters: Sequence[Any]) -> HeadgateError:
+    """The error as a command says it: with its options in place of the API's fields of the same name."""
+    text = str(error)
+    for each in parameters:
+        if "_" in each.name and each.opts[0].startswith("-"):
+            text = re.sub(rf"\b{each.name}\b", each.opts[0], text)
+    named = type(error)(text)
+    named.__cause__ = error.__cause__
+    return named
 
 
 def message_of(error: HeadgateError | str) -> str:

@@ -13,7 +13,7 @@ from headgate.cli.formatting import format_duration, format_time, one_line
 from headgate.cli.output import forecast_json, print_line, print_note
 from headgate.core.errors import Invalid
 from headgate.core.forecast import Forecast
-from headgate.core.pause import EVERYTHING_PAUSED, NOBODY, Pause
+from headgate.core.pause import EVERYTHING_PAUSED, UNNAMED, Pause
 from headgate.store.reading.lane_report import LaneReport
 from headgate.store.store import Store
 
@@ -83,7 +83,7 @@ def _row(lane: LaneReport) -> tuple[Any, ...]:
 def pause_details(pause: Pause) -> str:
     """A pause, without what it holds: `paused until 2026-03-01 12:00:00Z by ann: moving house`."""
     until = f" until {format_time(pause.until)}" if pause.until else ""
-    actor = "" if pause.actor == NOBODY else f" by {one_line(pause.actor)}"
+    actor = "" if pause.actor == UNNAMED else f" by {one_line(pause.actor)}"
     return f"paused{until}{actor}" + (f": {one_line(pause.reason)}" if pause.reason else "")
 
 

@@ -4,9 +4,13 @@ from typing import Annotated
 
 import typer
 
+from headgate.cli.times import seconds
+
 PAGE = 200  # the most that one page of the store holds
 
-TIMES = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d"]
+# How help shows the forms of `cli/times.py`
+TIME_AHEAD = "2h, 14:30, 2026-11-20 or '2026-11-20 14:30', in UTC or with +hh:mm"
+TIME_PAST = "2h (ago), 14:30, 2026-11-20 or '2026-11-20 14:30', in UTC or with +hh:mm"
 
 # Every command
 Url = Annotated[
@@ -48,11 +52,21 @@ Cursor = Annotated[int | None, typer.Option("--cursor", metavar="ID", help="Cont
 Limit = Annotated[int, typer.Option("--limit", min=1, max=PAGE, help="Maximum number of results.")]
 
 # What a new task is like
+Delay = Annotated[
+    float | None,
+    typer.Option(
+        "--delay", metavar="TIME", parser=seconds("--delay"), help="Start after this time: 90s, 30min, 2h, 1d."
+    ),
+]
 Pairs = Annotated[
     list[str] | None,
     typer.Argument(metavar="KEY=VALUE", help="Task arguments. Values are parsed as JSON where possible."),
 ]
 Ext = Annotated[str | None, typer.Option("--ext", metavar="JSON", help="Task arguments as one JSON object.")]
+Module = Annotated[
+    str | None,
+    typer.Option("--module", "-m", metavar="MODULE", help="Module that declares the task; checks the arguments."),
+]
 NewLane = Annotated[str | None, typer.Option("--lane", metavar="NAME", help="Lane.  [default: the type's]")]
 NewPriority = Annotated[
     int | None, typer.Option("--priority", metavar="N", help="Priority; lower runs first.  [default: the type's]")

@@ -1,7 +1,6 @@
 """`headgate submit`: submit a task, and wait for its end if asked to."""
 
 import json
-import os
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -11,22 +10,21 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from headgate.cli.apps import apps_in, bind_apps, settings_of
+from headgate.cli.apps import declared_task
 from headgate.cli.arguments import arguments_of
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.exits import DONE, FAILED, print_error
 from headgate.cli.formatting import one_line
 from headgate.cli.lanes import noting_new_lane
-from headgate.cli.options import Ext, NewLane, NewMutex, NewPriority, Pairs
+from headgate.cli.options import Delay, Ext, Module, NewLane, NewMutex, NewPriority, Pairs
 from headgate.cli.output import print_note, progress_text, progress_value, task_json
-from headgate.client import call_of
-from headgate.core.errors import Invalid, UnknownType
+from headgate.core.errors import Invalid
 from headgate.core.family import Census
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, Task
 from headgate.core.unique import unique_key_of
-from headgate.store.store import Store, configured_store
+from headgate.store.store import Store
 
 commands = CommandGroup()
 ENDED = FINAL | {State.DEAD, State.NOTIFYING}
@@ -39,13 +37,11 @@ LONGEST_POLL_SECONDS = 0.25
 class TaskOptions:
     """Fields of a new task, by their names in `NewTask`; whatever is None comes from its type."""
 
-    name: Annotated[str | None, typer.Option(help="Name to show for the task.")] = None
+    name: Annotated[str | None, typer.Option(metavar="TEXT", help="Name to show for the task.")] = None
     lane: NewLane = None
     priority: NewPriority = None
     mutex: NewMutex = None
-    delay_seconds: Annotated[
-        float | None, typer.Option("--delay", metavar="SECONDS", help="Start after this many seconds.")
-    ] = None
+    delay_seconds: Delay = None
     unique_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="Return the open task with this key, if there is one.")
     ] = None
@@ -62,6 +58,7 @@ class TaskOptions:
         float | None,
         typer.Option("--debounce-longest", metavar="SECONDS", help="Start at most this long after the first submit."),
     ] = None
+    tenant_id: Annotated[int, typer.Option("--tenant", metavar="ID", help="Tenant that owns the task.")] = 0
     creator: Annotated[int, typer.Option(metavar="ID", help="Creator of the task.")] = 0
 
     @property
@@ -76,10 +73,7 @@ def submit(
     type_code: Annotated[str, typer.Argument(metavar="TYPE", help="Task type.")],
     arguments: Pairs = None,
     ext: Ext = None,
-    module: Annotated[
-        str | None,
-        typer.Option("--module", "-m", metavar="MODULE", help="Module that declares the task; checks the arguments."),
-    ] = None,
+    module: Module = None,
     unique: Annotated[bool, typer.Option("--unique", help="Make a unique key from the arguments.")] = False,
     wait: Annotated[float | None, typer.Option(metavar="SECONDS", help="Wait this long for the task to end.")] = None,
 ) -> None:
@@ -90,7 +84,7 @@ def submit(
     \b
     headgate submit hello name=you --wait 10
     headgate submit mail to=ada@example.org --priority 2 --mutex ada
-    headgate submit report --ext '{"months": [1, 2, 3]}' --delay 3600
+    headgate submit report --ext '{"months": [1, 2, 3]}' --delay 2h
     """  # fmt: skip
     if unique and options.unique_key is not None:
         raise Invalid("--unique and --unique-key exclude each other")
@@ -98,7 +92,7 @@ def submit(
     if module is None:
         new, store = NewTask(type_code, json.dumps(values, ensure_ascii=False), **options.given), command.store
     else:
-        new, store = _declared(command, module, type_code, values, options)
+        new, store = declared_task(command, module, NewTask(type_code, **options.given), values)
     if unique:
         new = new._replace(unique_key=unique_key_of(new.ext))
     with noting_new_lane(store, options.lane):
@@ -107,20 +101,6 @@ def submit(
     command.answer(task_json(task) | {"created": made.created}, _summary(task, made.created, waited=wait is not None))
     if wait is not None:
         raise typer.Exit(_exit_code(task, wait))
-
-
-def _declared(
-    command: Command, module: str, type_code: str, arguments: dict[str, Any], options: TaskOptions
-) -> tuple[NewTask, Store]:
-    """The task as the module declares it, and the store of that module's app."""
-    apps = apps_in([module])
-    settings = settings_of(apps, command.url or os.environ.get("HEADGATE_URL"))
-    store = command.context.with_resource(configured_store(settings))
-    store.bring_up_to_date()
-    handler = bind_apps(apps, store).get(type_code)
-    if handler is None:
-        raise UnknownType(f"module {module} declares no task {type_code}")
-    return call_of(handler, NewTask(handler.code, **options.given), (), arguments)._new, store
 
 
 def _wait(store: Store, task_id: int, seconds: float, *, show_progress: bool) -> Task:

@@ -11,7 +11,7 @@ from headgate.cli.callbacks import callback_json
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_duration, format_time, one_line
-from headgate.cli.options import PAGE, Creator, Cursor, Id, Lane, Limit, Type
+from headgate.cli.options import PAGE, Creator, Cursor, Id, Lane, Limit, Tenant, Type
 from headgate.cli.output import (
     forecast_json,
     print_fields,
@@ -52,6 +52,7 @@ def list_tasks(
     ] = None,
     type_code: Type = None,
     lane: Lane = None,
+    tenant: Tenant = None,
     creator: Creator = None,
     mutex: Annotated[str | None, typer.Option(metavar="KEY", help="Filter by mutex.")] = None,
     parent: Annotated[int | None, typer.Option(metavar="ID", help="List the children of this task.")] = None,
@@ -69,8 +70,8 @@ def list_tasks(
     headgate list --status dead --json
     """  # fmt: skip
     wanted = Filter(
-        status=tuple(status) if status else None, type=type_code, lane=lane, creator=creator, mutex=mutex,
-        parent_id=parent,
+        tenant_id=tenant, status=tuple(status) if status else None, type=type_code, lane=lane, creator=creator,
+        mutex=mutex, parent_id=parent,
     )  # fmt: skip
     find = command.store.tasks.find
     tasks, more = collect_pages(lambda cursor, limit: find(wanted, cursor=cursor, limit=limit), cursor, limit)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 from headgate.core.errors import Invalid
 from headgate.core.reasons import Param, paused_subject, text_of
@@ -24,7 +24,16 @@ class PauseScope(StrEnum):
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 PauseKey = tuple[str, str]  # scope and name
 EVERYTHING_PAUSED: PauseKey = (PauseScope.ALL, "")
-NOBODY = "person"  # an actor without a name
+UNNAMED = "person"  # an actor without a name
+
+
+class Unchanged(Enum):
+    """In place of the reason or the end of a pause: what it has already, or none if it is new."""
+
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED = Unchanged.UNCHANGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +54,7 @@ class Pause:
     @property
     def params(self) -> dict[str, Param]:
         """The values of the reason `paused`."""
-        actor = None if self.actor == NOBODY else self.actor
+        actor = None if self.actor == UNNAMED else self.actor
         return {"scope": str(self.scope), "name": self.name or None, "reason": self.reason or None, "actor": actor}
 
     @property

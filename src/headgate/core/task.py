@@ -311,8 +311,8 @@ def _check_unique(new: NewTask) -> None:
         raise Invalid(f"debounce_replace must be true or false, not {new.debounce_replace!r}")
     if new.debounce_seconds is None:
         return
-    if new.start_time is not None or new.delay_seconds is not None:
-        raise Invalid("debounce_seconds sets the start: leave out start_time and delay_seconds")
+    if given := [label for label in ("start_time", "delay_seconds") if getattr(new, label) is not None]:
+        raise Invalid(f"debounce_seconds sets the start: leave out {' and '.join(given)}")
     if new.parent_id is not None:
         raise Invalid("a child cannot be debounced: it could belong to another parent")
 

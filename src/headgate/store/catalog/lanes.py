@@ -6,7 +6,7 @@ from datetime import datetime
 
 from headgate.core.errors import NotFound, Refused
 from headgate.core.limits import LimitSource, check_capacity
-from headgate.core.pause import EVERYTHING_PAUSED, PauseKey, PauseScope, check_pause
+from headgate.core.pause import EVERYTHING_PAUSED, PauseKey, PauseScope, Unchanged, check_pause
 from headgate.core.states import FINAL, State
 from headgate.core.task import check_lane, check_name
 from headgate.store.catalog.pauses import drop_pause, end_pause, set_pause
@@ -101,8 +101,9 @@ class Lanes(Noun):
 
     @writes
     def pause(
-        self, db: Db, lane: str | None = None, *, reason: str = "", until: datetime | None = None, actor: str = PERSON
-    ) -> bool:
+        self, db: Db, lane: str | None = None, *, reason: str | Unchanged = "",
+        until: datetime | Unchanged | None = None, actor: str = PERSON,
+    ) -> bool:  # fmt: skip
         """Start nothing more of a lane, or nothing at all (None), as `Pauses.set` does; a lane is made if need be."""
         key = _pause_key(lane)
         if lane is not None:

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from headgate.core.errors import Invalid
-from headgate.core.pause import Pause, PauseKey, PauseScope, check_pause
+from headgate.core.pause import UNCHANGED, Pause, PauseKey, PauseScope, Unchanged, check_pause
 from headgate.core.task import clip
 from headgate.store.catalog.version import announce_limit
 from headgate.store.db.database import Noun, reads, writes
@@ -45,8 +45,8 @@ class Pauses(Noun):
 
     @writes
     def set(
-        self, db: Db, scope: PauseScope, name: str, *, reason: str = "", until: datetime | None = None,
-        actor: str = PERSON,
+        self, db: Db, scope: PauseScope, name: str, *, reason: str | Unchanged = "",
+        until: datetime | Unchanged | None = None, actor: str = PERSON,
     ) -> bool:  # fmt: skip
         """Pause; a pause that is there is replaced. False if it has this reason and this end already."""
         return set_pause(db, (scope, name), reason, until, actor)
@@ -66,16 +66,22 @@ def pause_of(row: Row) -> Pause:
     return Pause(PauseScope(scope), name, reason, actor, moment(at), None if until is None else moment(until))
 
 
-def set_pause(db: Db, key: PauseKey, reason: str, until: datetime | None, actor: str) -> bool:
+def set_pause(
+    db: Db, key: PauseKey, reason: str | Unchanged, until: datetime | Unchanged | None, actor: str
+) -> bool:  # fmt: skip
     """`Pauses.set`, as part of a transaction."""
     scope, name = _checked(key)
-    if until is not None and until.tzinfo is None:
+    if isinstance(until, datetime) and until.tzinfo is None:
         raise Invalid.of("time-zone-needed", field="until")
-    if until is not None and until <= clock(db):
+    if isinstance(until, datetime) and until <= clock(db):
         raise Invalid.of("pause-end-past")
+    replaced = [pause_of(row) for row in db.rows(PAUSE, scope=scope, name=name)]
+    if until is UNCHANGED:
+        until = replaced[0].until if replaced else None
+    if reason is UNCHANGED:
+        reason = replaced[0].reason if replaced else ""
     reason = clip(reason, MAX_REASON_BYTES)
     detail = _what(scope, name) | _values(reason, until)
-    replaced = [pause_of(row) for row in db.rows(PAUSE, scope=scope, name=name)]
     for before in replaced:
         if (before.reason, before.until) == (reason, until):
             return False
