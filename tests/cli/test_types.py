@@ -184,3 +184,33 @@ def test_a_type_that_was_not_there_is_called_new(here, run):
     assert run("types", "set", "fecth", "timeout=5", "--dry-run").out.splitlines()[0] == "type fecth would be created"
     assert run("types", "set", "fecth", "timeout=5").out.splitlines()[0] == "type fecth created"
     assert "new" not in run("types", "set", "fecth", "timeout=6").out
+
+
+def test_a_callback_is_set_changed_and_removed(here, run, monkeypatch, folder):
+    """Spec: B6"""
+    monkeypatch.setenv("HEADGATE_SECRET", "a-secret-of-the-server-that-is-long-enough")
+    run(
+        "types",
+        "set",
+        "plain",
+        "callback.success.url=https://shop.example/done",
+        "callback.error.url=https://shop.example/bad",
+    )
+    (folder / "sk.json").write_text('{"callback.security.sk": "a-secret-that-is-long-enough"}')
+    answer = run("types", "set", "plain", "callback.security.type=aksk", "callback.security.ak=us", "--file", "sk.json")
+    assert "a-secret" not in answer.out
+    stored = here.types.get("plain").kind.callback
+    assert stored["success"] == {"url": "https://shop.example/done", "method": "POST"}
+    assert stored["security"]["sk"] != "a-secret-that-is-long-enough"
+    run("types", "set", "plain", "callback.success.method=PUT", "callback.error.url=null")
+    changed = here.types.get("plain").kind.callback
+    assert changed == {"success": {"url": "https://shop.example/done", "method": "PUT"}, "security": stored["security"]}
+    assert "callback.success.url" in run("types", "show", "plain").out
+    for words, message in (
+        (["callback.success.uri=x"], "a callback has no 'callback.success.uri'"),
+        (["callback.error.method=PUT"], "callback.error must have a url"),
+        (["callback.success.url=http://127.0.0.1/x"], "127.0.0.1"),
+    ):
+        refused = run("types", "set", "plain", *words)
+        assert (refused.code, message in refused.err) == (2, True), refused.err
+    assert here.types.get("plain").kind.callback == changed

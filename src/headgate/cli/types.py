@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
@@ -18,10 +18,20 @@ from headgate.core.pause import Pause, PauseKey, PauseScope
 from headgate.core.retry import Strategy
 from headgate.core.task import TaskType
 from headgate.core.task_types import EDITABLE_FIELDS, changes_of, edited, fields_of, minutes_to_seconds
+from headgate.outward.address import Allowed
+from headgate.outward.callback import sealed_callback
+from headgate.outward.sealing import Seals
 from headgate.store.catalog.type_rows import StoredType
 from headgate.store.catalog.types import LOOKED_AT, EditPreview
 
 commands = CommandGroup()
+CALLBACK = "callback."
+CALLBACK_FIELDS = tuple(
+    f"{CALLBACK}{name}"
+    for name in (
+        "success.url", "success.method", "error.url", "error.method", "security.type", "security.ak", "security.sk",
+    )
+)  # fmt: skip
 Code = Annotated[str, typer.Argument(metavar="CODE", help="Code of the type.")]
 
 
@@ -149,7 +159,10 @@ def set_type(
     code: Code,
     fields: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FIELD=VALUE", help=f"Settings to change: {', '.join(EDITABLE_FIELDS)}."),
+        typer.Argument(
+            metavar="FIELD=VALUE",
+            help=f"Settings to change: {', '.join(EDITABLE_FIELDS)}, {', '.join(CALLBACK_FIELDS)}.",
+        ),
     ] = None,
     file: Annotated[str | None, typer.Option(metavar="FILE", help="Read settings from a JSON object.")] = None,
     dry_run: Annotated[
@@ -160,23 +173,29 @@ def set_type(
 
     The change applies to waiting tasks too, and programs that declare the type do
     not overwrite it. Values are parsed as JSON where possible. `timeout`, in
-    minutes as in the HTTP API, is accepted too.
+    minutes as in the HTTP API, is accepted too. Give the secret of a callback,
+    callback.security.sk, with --file: other users can read command lines.
 
     \b
     headgate types set mail timeout_seconds=2700 need_manual=true --dry-run
     headgate types set mail retry_strategy=sequence 'retry_sequence=[10, 60]'
     headgate types set mail 'mutex=customer:{customer_id}'
+    headgate types set mail callback.success.url=https://shop.example/done
+    headgate types set mail callback.success.url=null
     """  # fmt: skip
     changes = ({} if file is None else read_object(file)) | arguments_of(fields)
     if not changes:
         raise Invalid("nothing to change: give field=value or --file")
 
+    callback = {name: value for name, value in changes.items() if name.startswith(CALLBACK)}
+    plain = {name: value for name, value in changes.items() if name not in callback}
     before: TaskType | None = None
 
     def change(current: TaskType | None) -> TaskType:
         nonlocal before
         before = current
-        return edited(current or TaskType(code), changes)
+        after = edited(current or TaskType(code), plain)
+        return _with_callback(command, after, callback) if callback else after
 
     types = command.store.types
     if dry_run:
@@ -185,6 +204,23 @@ def set_type(
     else:
         after = types.edit(code, change, actor=command.actor).kind
         _answer_changes(command, before, after, None)
+
+
+def _with_callback(command: Command, task_type: TaskType, changes: Mapping[str, Any]) -> TaskType:
+    """The type with these fields of its callback changed: checked, and its secret sealed, as over HTTP."""
+    parts = {part: dict(fields) for part, fields in task_type.callback.items()}
+    parts.get("security", {}).pop("sk", None)  # it is sealed; one that is not given stays
+    for name, value in changes.items():
+        if name not in CALLBACK_FIELDS:
+            raise Invalid(f"a callback has no {name!r}: it has {', '.join(CALLBACK_FIELDS)}")
+        _, part, field = name.split(".")
+        if value is None and field in ("url", "type"):
+            parts.pop(part, None)
+        elif value is not None:
+            parts.setdefault(part, {})[field] = value
+    allowed = Allowed.parse(command.settings.callback_allow)
+    sealed = sealed_callback(parts, task_type.code, Seals(command.settings.secrets), task_type.callback, allowed)
+    return replace(task_type, callback=sealed)
 
 
 def _answer_changes(command: Command, before: TaskType | None, after: TaskType, preview: EditPreview | None) -> None:
