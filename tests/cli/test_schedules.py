@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from headgate.core.schedule import ScheduleStatus
+from headgate.core.task import TaskType
 from tests.schedules import CALLED, new
 
 
@@ -144,3 +145,23 @@ def test_a_program_with_a_schedule_fires_it_and_goes_on_after_a_restart(run, spa
     assert [line["status"] for line in run("schedules", "list", "--json").lines] == ["online"]
     ticks = [line["tick"] for line in run("schedules", "logs", 1, "--limit", 200, "--json").lines]
     assert len(set(ticks)) == len(ticks)
+
+
+def test_a_schedule_whose_arguments_do_not_fit_its_type_is_refused_as_its_task_would_be(here, run):
+    """Spec: B9, A10"""
+    here.types.put(TaskType("keyed", mutex="film:{film}"))
+    refused = run("schedules", "add", "keyed", "0 3 * * *", "movie=7")
+    assert refused.code == 2
+    assert (refused.err, refused.err) == (run("submit", "keyed", "movie=7").err,) * 2
+    added = run("schedules", "add", "keyed", "0 3 * * *", "film=7", "--json").json
+    assert run("schedules", "edit", added["id"], "movie=7").err == refused.err
+    assert [each["id"] for each in run("schedules", "list", "--json").lines] == [added["id"]]
+
+
+def test_a_module_checks_the_arguments_of_a_schedule(here, run):
+    """Spec: B9, D3"""
+    refused = run("schedules", "add", "-m", "shop", "tidy", "0 3 * * *", "shelf=upstairs")
+    assert refused.code == 2
+    assert refused.err == run("submit", "-m", "shop", "tidy", "shelf=upstairs").err
+    added = run("schedules", "add", "-m", "shop", "tidy", "0 3 * * *", "shelf=3", "--json").json
+    assert (added["type"], added["ext"]) == ("tidy", {"shelf": 3})

@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from headgate.cli.apps import declared_task
 from headgate.cli.arguments import arguments_of
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_time, one_line
-from headgate.cli.options import PAGE, Ext, Limit, NewLane, NewMutex, NewPriority, Pairs
+from headgate.cli.options import PAGE, Ext, Limit, Module, NewLane, NewMutex, NewPriority, Pairs
 from headgate.cli.output import print_json, print_note, print_table
 from headgate.cli.pages import all_after
 from headgate.core.cron import Cron, Missed, Overlap, preview
@@ -87,6 +88,7 @@ def add_schedule(
     cron: Annotated[str, typer.Argument(metavar="CRON", help="Cron expression.")],
     arguments: Pairs = None,
     ext: Ext = None,
+    module: Module = None,
     timezone: Annotated[str, TIMEZONE] = "UTC",
     online: Annotated[bool, typer.Option("--online", help="Put it online at once.")] = False,
     log: Annotated[LogMode, LOG] = LogMode.TRANS,
@@ -102,17 +104,23 @@ def add_schedule(
 ) -> None:
     """Add a schedule. It does not tick until it is online.
 
+    With --module its arguments are checked against the task that the module declares.
+
     \b
     headgate schedules add hello "0 3 * * *" name=you --online
     headgate schedules add report "0 3 * * *" --timezone Asia/Shanghai
     headgate schedules add ping "*/10 * * * *" --http https://example.org/
     """  # fmt: skip
-    text = _ext(arguments, ext)
-    task = NewTask(type_code, text, tenant, creator, lane=lane, priority=priority, mutex=mutex)
+    values = arguments_of(arguments, ext)
+    task = NewTask(type_code, "{}", tenant, creator, lane=lane, priority=priority, mutex=mutex)
+    if module is None:
+        task, store = task._replace(ext=json.dumps(values, ensure_ascii=False)), command.store
+    else:
+        task, store = declared_task(command, module, task, values)
     endpoint = None if http is None else _endpoint(command, http, method)
     new = NewSchedule(task, cron, timezone, log, missed, overlap, endpoint)
     status = ScheduleStatus.ONLINE if online else ScheduleStatus.NEW
-    _answer(command, command.store.schedules.add(new, status=status, actor=command.actor))
+    _answer(command, store.schedules.add(new, status=status, actor=command.actor))
 
 
 def _endpoint(command: Command, url: str, method: str) -> Endpoint:

@@ -12,6 +12,7 @@ from headgate.core.cron import GRACE
 from headgate.core.errors import Invalid
 from headgate.core.schedule import NewSchedule, Schedule, ScheduleStatus, TickLog, check_schedule, task_for_tick
 from headgate.core.task import check_name, clip
+from headgate.core.type_defaults import with_type_defaults
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.db.database import Database, Noun, reads, writes
 from headgate.store.db.pages import LAST_ID, page_size
@@ -43,11 +44,12 @@ class Schedules(Noun):
         actor: str = PERSON,
         once: Idempotency | None = None,
     ) -> Schedule:
-        """Make a schedule; `UnknownType` if its ticks are to make tasks of an unknown type."""
+        """Make a schedule; `UnknownType` if its ticks are to make tasks of an unknown type, `Invalid` if arguments are
+        missing of which the type makes keys."""
         check_schedule(new)
         if new.code is not None:
             raise Invalid("only a program gives its schedule a code: register the schedule")
-        self._check_type(db, new)
+        self._check_task(db, new)
         [made] = _once(db, new.task.tenant_id, once, lambda: [periodic.add(db, new, status, actor, edited=True).id])
         return periodic.read(db, made)
 
@@ -68,7 +70,7 @@ class Schedules(Noun):
         """
         check_schedule(new)
         before = periodic.read(db, schedule_id, tenant_id, hold=True)
-        self._check_type(db, new)
+        self._check_task(db, new)
         http = None if new.http is None else new.http.instead_of(before.definition.http)
         task = new.task._replace(tenant_id=before.tenant_id)
         definition = replace(new, task=task, code=before.definition.code, http=http)
@@ -277,6 +279,11 @@ class Schedules(Noun):
     def _check_type(self, db: Db, new: NewSchedule) -> None:
         if new.http is None:
             self._catalog.fresh(db).find_type(db, new.task.type)
+
+    def _check_task(self, db: Db, new: NewSchedule) -> None:
+        """Raise `Invalid` for a task that a submit would refuse: later, each tick would fail."""
+        if new.http is None:
+            with_type_defaults(new.task, self._catalog.fresh(db).find_type(db, new.task.type))
 
 
 def _differs(new: NewSchedule, known: Schedule | None) -> bool:
