@@ -63,7 +63,7 @@ def test_a_list_goes_on_until_it_is_full_over_pages_that_found_little(here, run,
     assert [task["id"] for task in run(*asked, "--json").lines] == [ids[8], ids[4]]
     assert run(*asked).err == f"more: --cursor {ids[4]}\n"
     assert [task["id"] for task in run(*asked, "--cursor", ids[4], "--json").lines] == [ids[0]]
-    assert len(run("dead-letters", "discard", "--lane", "slow", "--json").lines) == 3
+    assert len(run("dead-letters", "discard", "--lane", "slow", "--yes", "--json").lines) == 3
 
 
 def test_a_letter_is_shown_with_its_error_and_what_it_was_asked_to_do(here, run):
@@ -153,10 +153,21 @@ def test_what_a_filter_finds_is_acted_upon_to_the_last(here, run, monkeypatch):
     monkeypatch.setattr("headgate.cli.dead_letters.PAGE", 2)
     slow = [dead(here, lane="slow").id for _ in range(5)]
     fast = [dead(here).id for _ in range(2)]
-    answer = run("dead-letters", "resolve", "--lane", "slow", "--remark", "by hand")
+    answer = run("dead-letters", "resolve", "--lane", "slow", "--remark", "by hand", "--yes")
     assert answer.out == "".join(f"{i} resolved\n" for i in reversed(slow))
-    assert run("dead-letters", "discard", "--all", "--remark", "enough").code == 0
+    assert run("dead-letters", "discard", "--all", "--remark", "enough", "--yes").code == 0
     assert {(here.tasks.get(i).status, here.tasks.get(i).remark) for i in fast} == {(S.FAILED, "enough")}
+
+
+@pytest.mark.parametrize("words", [["discard"], ["resolve", "--remark", "x"]])
+def test_what_nobody_named_is_counted_and_kept_without_consent(here, run, words):
+    """Spec: D12"""
+    ids = [dead(here).id for _ in range(2)]
+    answer = run("dead-letters", *words, "--all")
+    assert answer.code == 2
+    assert " 2 dead letters? " in answer.err
+    assert {here.tasks.get(i).status for i in ids} == {S.DEAD}
+    assert run("dead-letters", *words, *ids).code == 0
 
 
 @pytest.mark.parametrize("chosen", [["--all"], ["--type", "manual"]])

@@ -1,7 +1,7 @@
 """`headgate dead-letters`: tasks that failed for good, and what a person does about them."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,6 +11,7 @@ from headgate.cli.actions import status_line
 from headgate.cli.arguments import arguments_of, ids_and_pairs, read_text
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
+from headgate.cli.confirm import Yes, confirm
 from headgate.cli.formatting import format_duration, format_time, one_line
 from headgate.cli.options import PAGE, Creator, Cursor, Id, Lane, Limit, OptionalIds, Tenant, Type
 from headgate.cli.output import print_fields, print_json, print_line, print_table, task_json
@@ -54,14 +55,14 @@ class Selection(Filters):
     everything: Annotated[bool, typer.Option("--all", help="Select every dead letter.")] = False
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")] = False
 
-    def ids(self, command: Command, named: list[int]) -> Iterable[int]:
+    def ids(self, command: Command, named: list[int]) -> list[int]:
         """The tasks that are named, or those found; `Invalid` unless it is one of the two."""
         if bool(named) + (self.wanted != DeadLetterFilter()) + self.everything != 1:
             raise Invalid("give task IDs, filters such as --type, or --all: exactly one of them")
         if named:
             return named
         find, wanted = command.store.dead_letters.find, self.wanted
-        return (task.id for task in all_pages(lambda cursor: find(wanted, cursor=cursor, limit=PAGE)))
+        return [task.id for task in all_pages(lambda cursor: find(wanted, cursor=cursor, limit=PAGE))]
 
 
 @commands.default
@@ -186,13 +187,17 @@ def replay(
 def resolve(
     command: Command,
     selection: Selection,
-    remark: Annotated[str, typer.Option(help="What was done about them, stored with the tasks.")],
+    remark: Annotated[str, typer.Option(metavar="TEXT", help="What was done about them, stored with the tasks.")],
     task_ids: OptionalIds = None,
+    yes: Yes = False,
 ) -> None:
     """Mark dead letters as resolved by a person.
 
+    Those that a filter or --all selects are counted, and you are asked first.
+
     \b
     headgate dead-letters resolve 4711 --remark "sent by hand"
+    headgate dead-letters resolve --type invoice --remark "all paid"
     """  # fmt: skip
     _act(
         command,
@@ -200,6 +205,7 @@ def resolve(
         task_ids or [],
         "resolved",
         lambda i: command.store.dead_letters.resolve(i, remark, actor=command.actor),
+        question=None if yes else "Resolve",
     )
 
 
@@ -208,9 +214,14 @@ def discard(
     command: Command,
     selection: Selection,
     task_ids: OptionalIds = None,
-    remark: Annotated[str, typer.Option(help="Reason, stored with the tasks.", show_default=False)] = "",
+    remark: Annotated[
+        str, typer.Option(metavar="TEXT", help="Reason, stored with the tasks.", show_default=False)
+    ] = "",
+    yes: Yes = False,
 ) -> None:
     """Give up dead letters: they become failed.
+
+    Those that a filter or --all selects are counted, and you are asked first.
 
     \b
     headgate dead-letters discard 4711 --remark "not worth it"
@@ -222,6 +233,7 @@ def discard(
         task_ids or [],
         "discarded",
         lambda i: command.store.dead_letters.discard(i, remark, actor=command.actor),
+        question=None if yes else "Discard",
     )
 
 
@@ -232,9 +244,14 @@ def _act(
     done: str,
     act: Callable[[int], Task],
     edit: Edit | None = None,
+    question: str | None = None,
 ) -> None:
+    """Act on dead letters. With a `question`, ask before acting on those that no one named."""
     ids, none = selection.ids(command, named), "no dead letters match"
     if not selection.dry_run:
+        if question is not None and ids and not named:
+            letters = "1 dead letter" if len(ids) == 1 else f"{len(ids):,} dead letters"
+            confirm(f"{question} {letters}?")
         command.for_each(ids, act, task_json, status_line, none=none)
         return
 

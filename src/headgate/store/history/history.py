@@ -1,14 +1,14 @@
 """Finished tasks leave the hot table for history, and history leaves after its time. In bounded batches."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from headgate.core.states import State
 from headgate.store.access.keys import OUTDATED as OUTDATED_NONCES
 from headgate.store.db.columns import EVERYTHING
-from headgate.store.db.database import Noun, writes
-from headgate.store.db.pages import LAST_ID
+from headgate.store.db.database import Noun, reads, writes
+from headgate.store.db.pages import EXACT_UP_TO, LAST_ID
 from headgate.store.db.statement import Db, Row, Statement, moment
 from headgate.store.events.subscriptions import lowest_floor
 from headgate.store.tasks.unique import OPEN, OUTDATED_KEYS
@@ -38,6 +38,21 @@ OLD = Statement(
     SELECT id, finished_at FROM headgate_task_his
      WHERE status = :status AND finished_at <= {now - :seconds} AND (finished_at, id) > (:at, :id)
      ORDER BY finished_at, id LIMIT :limit {lock FOR UPDATE SKIP LOCKED}
+    """
+)
+# Each uses the index of what has ended, and stops at what people are told exactly.
+COUNT_FINISHED = Statement(
+    """
+    SELECT count(*) FROM (SELECT 1 FROM headgate_task
+                           WHERE status = :status AND finished_at IS NOT NULL AND finished_at <= {now - :seconds}
+                           LIMIT :most) f
+    """
+)
+COUNT_OLD = Statement(
+    """
+    SELECT count(*) FROM (SELECT 1 FROM headgate_task_his
+                           WHERE status = :status AND finished_at IS NOT NULL AND finished_at <= {now - :seconds}
+                           LIMIT :most) f
     """
 )
 FORGET = (
@@ -158,6 +173,19 @@ class History(Noun):
         for statement in FORGET if ids else ():
             db.send(statement, ids=ids)
         return _batch(len(ids), rows, limit, after)
+
+    @reads
+    def count(self, db: Db, seconds: Mapping[State, float]) -> dict[State, int]:
+        """How many tasks ended in each state that long ago; 10,001 stands for anything above 10,000.
+
+        Some may stay when they are removed: a child of an open parent, an event that is not handled yet.
+        """
+        most = EXACT_UP_TO + 1
+        counts = {}
+        for state, age in seconds.items():
+            sent = [db.send(each, status=state.value, seconds=age, most=most) for each in (COUNT_FINISHED, COUNT_OLD)]
+            counts[state] = min(sum(count for each in sent for (count,) in each.rows()), most)
+        return counts
 
     def purge(self, states: Collection[State], *, seconds: float, limit: int = 1000) -> int:
         """Remove a batch of history in `states` that ended more than `seconds` ago; how many. A transaction a state."""
