@@ -28,7 +28,7 @@ def test_every_command_that_changes_something_says_who_did_it(run, here):
     commands = (
         "pause 1", "resume 1", "prioritize 1", "reschedule 2 --delay 60", "cancel 3", "retry 3",
         "lanes set mail --capacity 3", "pause --lane mail", "resume --lane mail",
-        "limits set key:a --rate 5 --burst 10", "limits lift key:a",
+        "limits set key:a --rate 5 --burst 10", "limits set key:a --rate none",
         "keys create ops --role admin", "keys revoke 1", "types set plain priority=3", "compensation trigger",
         "purge --older-than 1",
     )  # fmt: skip

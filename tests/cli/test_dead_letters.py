@@ -89,7 +89,7 @@ def test_a_letter_is_shown_with_what_its_type_says_now(here, run):
         "max_error_count=7")  # fmt: skip
     shown = [line.split() for line in run("dead-letters", "show", letter.id).out.splitlines()]
     assert ["max_error_count", "7"] in shown
-    assert ["timeout_seconds", "301.0"] in shown
+    assert ["timeout_seconds", "301"] in shown
 
 
 def test_letters_are_replayed_as_they_are(anywhere, run):

@@ -44,7 +44,7 @@ def test_keys_are_listed_with_what_became_of_them(run, anywhere):
     assert run("keys", "revoke", "1").out == "key 1 (ops) revoked\n"
     assert run("keys", "revoke", "1", "--json").json["revoked_at"] is not None
     _, ci, ops = run("keys").out.splitlines()
-    assert re.match(r" ?2  ci    submit +7  until 20", ci)
+    assert re.match(r" ?2  ci    submit +7  active   20.*Z  20.*Z  never", ci)
     assert re.match(r" ?1  ops   admin +all  revoked ", ops)
     assert [key["role"] for key in run("keys", "list", "--json").lines] == ["submit", "admin"]
 

@@ -227,7 +227,7 @@ def test_lanes_show_capacity_and_what_runs_and_waits(anywhere, run):
     anywhere.lanes.pause()
     out = run("lanes").out.splitlines()
     assert out[2].split() == ["slow", "1", "1", "2", "1", "1", "unknown", "person", "paused"]
-    assert out[-1] == "everything is paused: `headgate resume --all` resumes it"
+    assert out[-2:] == ["everything is paused: `headgate resume --all` resumes it", "lane slow is paused"]
 
 
 def test_a_lane_is_removed_once_its_tasks_have_ended(anywhere, run):
@@ -267,10 +267,11 @@ def test_pauses_of_keys_and_types_are_shown_with_limits_and_types(anywhere, run)
     assert [name for name in told if told[name]["pause"]] == ["key:fresh", "key:openai"]
     assert (told["key:fresh"]["rate"], told["key:fresh"]["source"]) == (10.0, "default")
     lines = run("limits").out.splitlines()
-    assert [line.split()[0] for line in lines if line.endswith(": moving")] == ["key:fresh", "key:openai"]
+    assert [line.split()[0] for line in lines if line.endswith(" paused")] == ["key:fresh", "key:openai"]
+    assert [line.split()[2] for line in lines if line.endswith(": moving")] == ["fresh", "openai"]
     types = {each["code"]: each["pause"] for each in run("types", "--json").lines}
     assert [code for code in types if types[code]] == ["plain"]
-    assert [line.split()[0] for line in run("types").out.splitlines() if line.endswith(": moving")] == ["plain"]
+    assert [line.split()[0] for line in run("types").out.splitlines() if line.endswith(" paused")] == ["plain"]
     assert ": moving" in run("types", "show", "plain").out
     assert run("types", "show", "plain", "--json").json["pause"]["reason"] == "moving"
 

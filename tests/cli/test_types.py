@@ -24,7 +24,7 @@ def test_types_are_listed_with_what_holds_and_who_said_so(anywhere, run):
     assert told["plain"] == "plain default none 30 min failed"
     assert told["scan"] == "scan slow 2 every 30 s 30 min failed shop:scan"
     assert told["send"] == "send default 2 after 10 s, 60 s 5 min dead"
-    assert told["ship"] == "ship default 4 from 5 s × 2 to 60 s 30 min failed manual edit"
+    assert told["ship"] == "ship default 4 from 5 s to 60 s 30 min failed manual edit"
     assert run("types", "list").out == run("types").out
 
 

@@ -208,12 +208,11 @@ def pauses(command: Command) -> None:
         command.store.pauses.active(),
         asdict,
         ("PAUSED", "SINCE", "UNTIL", "BY", "REASON"),
-        lambda pause: (
-            pause.subject, format_time(pause.at), format_time(pause.until), pause.actor, one_line(pause.reason)
-        ),
+        lambda pause: (pause.subject, pause.at, pause.until, pause.actor, one_line(pause.reason)),
         drop=("SINCE", "BY"),
+        below=True,
         none="nothing is paused",
-    )  # fmt: skip
+    )
 
 
 @commands.add("retry")

@@ -6,7 +6,6 @@ from typing import Any
 
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
-from headgate.cli.formatting import format_time
 from headgate.environment import utc_now
 from headgate.store.claim.start_queues import StartQueue
 from headgate.store.execution.workers import WorkerRecord
@@ -110,12 +109,12 @@ def _agent(agent_id: str, tenant_id: int | None, workers: list[WorkerRecord], qu
 
 
 def _row(agent: AgentRow) -> tuple[Any, ...]:
-    next_start = format_time(agent.next_start) if agent.next_start else "at its next claim" if agent.start_queue else ""
+    next_start = agent.next_start or ("at its next claim" if agent.start_queue else "")
     return (
         agent.agent_id, "all" if agent.tenant_id is None else agent.tenant_id, agent.processes, agent.running,
         _lease(agent.lease_until) or ("no lease" if agent.processes else ""), agent.start_queue, next_start,
     )  # fmt: skip
 
 
-def _lease(until: datetime | None) -> str:
-    return f"{format_time(until)} (over)" if until is not None and until < utc_now() else format_time(until)
+def _lease(until: datetime | None) -> datetime | str | None:
+    return "expired" if until is not None and until < utc_now() else until

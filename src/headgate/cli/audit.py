@@ -55,7 +55,7 @@ def show_audit(
         asdict,
         ("TIME", "ACTOR", "ACT", "DETAIL"),
         _row,
-        wrap=True,
+        below=True,
         none="no acts",
         more=more,
     )

@@ -7,7 +7,7 @@ import typer
 
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
-from headgate.cli.formatting import format_duration, format_time, one_line
+from headgate.cli.formatting import format_run_time, format_time, one_line
 from headgate.cli.options import PAGE, Limit, OptionalIds, Type
 from headgate.cli.output import print_line, print_table
 from headgate.cli.pages import collect_pages
@@ -118,7 +118,7 @@ def _row(sent: CallbackRecord) -> tuple[Any, ...]:
     if sent.receiver_rests_until is not None:
         last = f"receiver on hold until {format_time(sent.receiver_rests_until)}; {last}"
     return (
-        sent.id, sent.task_id, sent.type, sent.kind, sent.status, sent.attempts, format_time(sent.created_at),
+        sent.id, sent.task_id, sent.type, sent.kind, sent.status, sent.attempts, sent.created_at,
         sent.host or "", one_line(last),
     )  # fmt: skip
 
@@ -126,4 +126,4 @@ def _row(sent: CallbackRecord) -> tuple[Any, ...]:
 def _attempt_row(sent: CallbackRecord, each: DeliveryAttempt) -> tuple[Any, ...]:
     answer = "none" if each.status is None else each.status
     text = one_line(each.error or each.body)
-    return (format_time(each.at), sent.id, each.host, answer, format_duration(each.seconds), text)
+    return (each.at, sent.id, each.host, answer, format_run_time(each.seconds), text)

@@ -83,13 +83,14 @@ class Command:
         right: Sequence[str] = (),
         drop: Sequence[str] = (),
         wrap: bool = False,
+        below: bool = False,
         none: str = "",
         more: int | None = None,
     ) -> None:
         """Print many records: a JSON document per line, or a table.
 
         For people, `none` replaces an empty table, and `more` is the cursor of the next page; on a terminal that is
-        too narrow, long cells are cut, or with `wrap` broken into lines, and the columns in `drop` left out.
+        too narrow, `print_table` says what becomes of long cells.
         """
         if self.as_json:
             for item in items:
@@ -97,7 +98,7 @@ class Command:
         elif none and not items:
             print_line(none)
         else:
-            print_table(headers, map(row, items), right=right, drop=drop, wrap=wrap)
+            print_table(headers, map(row, items), right=right, drop=drop, wrap=wrap, below=below)
             if more is not None:
                 print_note(f"more: --cursor {more}")
 

@@ -129,7 +129,7 @@ def show_dead_letter(command: Command, task_id: Id) -> None:
         "mutex": task.mutex, "tenant": task.tenant_id or None, "creator": task.creator or None,
         "created": format_time(task.create_date), "dead since": format_time(task.update_date),
         "attempts": f"{task.attempt}: {task.error_count} failed, {task.lost_count} lost",
-        "max_error_count": retries, "timeout_seconds": task.timeout_seconds or task_type.timeout_seconds,
+        "max_error_count": retries, "timeout_seconds": f"{task.timeout_seconds or task_type.timeout_seconds:g}",
         "ext": task.ext,
     })  # fmt: skip
     print_line(f"\nERROR\n{task.error_info or ''}")

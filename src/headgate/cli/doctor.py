@@ -14,7 +14,7 @@ from headgate.broker.connection import probe_broker
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.exits import FAILED, message_of
-from headgate.cli.formatting import format_duration
+from headgate.cli.formatting import format_duration, format_run_time
 from headgate.cli.lanes import pause_text
 from headgate.cli.output import print_json, print_table
 from headgate.cli.stores import sqlite_file
@@ -69,7 +69,7 @@ def doctor(command: Command) -> None:
         print_json({"ok": not failed, "checks": [asdict(check) for check in checks]})
     else:
         rows = [(check.state, check.name, check.found, check.advice) for check in checks]
-        print_table(("", "", "", ""), rows, wrap=True)
+        print_table(("", "", "", ""), rows, below=True)
     if failed:
         raise typer.Exit(FAILED)
 
@@ -157,7 +157,7 @@ def _version(database: DatabaseVersion) -> Check:
 
 def _clock(now: datetime) -> Check:
     difference = abs(utc_now() - now)
-    found = f"differs from the database's by {format_duration(difference)}"
+    found = f"differs from the database's by {format_run_time(difference)}"
     return _warn_if(difference > CLOCK_OFF, "clock", found, "synchronize both clocks (NTP)")
 
 

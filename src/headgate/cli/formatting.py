@@ -20,6 +20,14 @@ def format_time(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
 
 
+def format_ago(moment: datetime | None, now: datetime) -> str:
+    """A time as people say it: `12 min ago`, `in 5 h`."""
+    if moment is None:
+        return ""
+    length = now - moment
+    return f"in {format_duration(-length)}" if length < timedelta() else f"{format_duration(length)} ago"
+
+
 def format_duration(length: timedelta | float) -> str:
     """A length of time, roughly: `0.3 s`, `40 s`, `12 min`, `3.5 h`, `9 d`."""
     seconds = max(length.total_seconds() if isinstance(length, timedelta) else length, 0.0)
@@ -27,6 +35,12 @@ def format_duration(length: timedelta | float) -> str:
         if round(seconds) >= 1.5 * size:
             return f"{_rounded(seconds / size)} {unit}"
     return f"{_rounded(seconds)} s"
+
+
+def format_run_time(length: timedelta | float) -> str:
+    """How long something took: `8 ms` where a tenth of a second says too little."""
+    seconds = length.total_seconds() if isinstance(length, timedelta) else length
+    return f"{max(seconds * 1000, 1):.0f} ms" if 0 < seconds < 0.1 else format_duration(seconds)
 
 
 def _rounded(value: float) -> str:

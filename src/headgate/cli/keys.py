@@ -8,7 +8,6 @@ import typer
 
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
-from headgate.cli.formatting import format_time
 from headgate.cli.options import PAGE
 from headgate.cli.output import print_json, print_line, print_note
 from headgate.cli.pages import all_after
@@ -50,10 +49,10 @@ def list_keys(command: Command) -> None:
     command.answer_all(
         list(all_after(lambda after: command.store.keys.find(cursor=after, limit=PAGE))),
         key_json,
-        ("ID", "NAME", "ROLE", "TENANT", "STATE", "CREATED", "LAST USED"),
+        ("ID", "NAME", "ROLE", "TENANT", "STATE", "CREATED", "EXPIRES", "LAST USED"),
         _row,
         right=("ID", "TENANT"),
-        drop=("CREATED", "LAST USED"),
+        drop=("CREATED", "LAST USED", "EXPIRES"),
         none="no keys",
     )
 
@@ -119,13 +118,11 @@ def key_json(key: Key) -> dict[str, Any]:
 
 def _row(key: Key) -> tuple[Any, ...]:
     tenant = "all" if key.tenant_id is None else key.tenant_id
-    used = format_time(key.last_used_at) if key.last_used_at else "never"
-    return (key.id, key.name, key.role.word, tenant, _state(key), format_time(key.created_at), used)
+    expires, used = key.expires_at or "never", key.last_used_at or "never"
+    return (key.id, key.name, key.role.word, tenant, _state(key), key.created_at, expires, used)
 
 
 def _state(key: Key) -> str:
     if key.revoked_at is not None:
         return "revoked"
-    if key.expires_at is None:
-        return "active"
-    return f"until {format_time(key.expires_at)}" if key.is_active(utc_now()) else "expired"
+    return "active" if key.is_active(utc_now()) else "expired"

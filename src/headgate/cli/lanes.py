@@ -1,6 +1,6 @@
 """`headgate lanes`: the use and the capacity of each lane."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -10,16 +10,16 @@ import typer
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_duration, format_time, one_line
-from headgate.cli.output import forecast_json, print_line, print_note
+from headgate.cli.output import forecast_json, print_line, print_note, print_wrapped
 from headgate.core.errors import Invalid
 from headgate.core.forecast import Forecast
-from headgate.core.pause import EVERYTHING_PAUSED, UNNAMED, Pause
+from headgate.core.pause import EVERYTHING_PAUSED, UNNAMED, Pause, PauseScope
 from headgate.store.reading.lane_report import LaneReport
 from headgate.store.store import Store
 
 commands = CommandGroup()
 LaneName = Annotated[str, typer.Argument(metavar="NAME", help="Lane.")]
-COUNTS = ("CAPACITY", "RUNNING", "QUEUED", "BLOCKED", "LATER")
+COUNTS = ("CAPACITY", "RUNNING", "QUEUED", "BLOCKED", "DELAYED")
 
 
 @commands.default
@@ -27,9 +27,9 @@ def show_lanes(command: Command) -> None:
     """Show all lanes, change the capacity of one, or remove one.
 
     RUNNING and QUEUED are counted now (QUEUED up to 10,000), the rest every few
-    seconds. LATER are tasks whose start time has not come. DRAINED is when the
-    open tasks will probably have ended. SOURCE is what set the capacity: person,
-    settings, program, pack or default.
+    seconds. DELAYED tasks have a start time that has not come yet. EMPTY is when
+    the tasks there are now will probably have ended. SOURCE is what set the
+    capacity: person, settings, program, pack or default.
 
     \b
     headgate lanes
@@ -41,14 +41,13 @@ def show_lanes(command: Command) -> None:
     command.answer_all(
         command.store.lane_reports.all(),
         _lane_json,
-        ("LANE", *COUNTS, "DRAINED", "SOURCE", "STATE"),
+        ("LANE", *COUNTS, "EMPTY", "SOURCE", "STATE"),
         _row,
         right=COUNTS,
-        drop=("DRAINED", "SOURCE"),
+        drop=("EMPTY", "SOURCE", "DELAYED", "BLOCKED"),
     )
-    pause = command.store.pauses.by_key().get(EVERYTHING_PAUSED)
-    if not command.as_json and pause is not None:
-        print_line(f"\n{pause_text(pause)}: `headgate resume --all` resumes it")
+    pauses = command.store.pauses.by_key()
+    print_pauses(command, (pause for key, pause in pauses.items() if key[0] in (PauseScope.ALL, PauseScope.LANE)))
 
 
 @contextmanager
@@ -76,7 +75,7 @@ def _row(lane: LaneReport) -> tuple[Any, ...]:
         lane.later,
         _drained(lane.drained),
         lane.source,
-        "active" if lane.pause is None else pause_details(lane.pause),
+        "active" if lane.pause is None else "paused",
     )
 
 
@@ -85,6 +84,19 @@ def pause_details(pause: Pause) -> str:
     until = f" until {format_time(pause.until)}" if pause.until else ""
     actor = "" if pause.actor == UNNAMED else f" by {one_line(pause.actor)}"
     return f"paused{until}{actor}" + (f": {one_line(pause.reason)}" if pause.reason else "")
+
+
+def print_pauses(command: Command, pauses: Iterable[Pause]) -> None:
+    """Print, below a table that says what is paused, until when, by whom and why."""
+    texts = [] if command.as_json else [_pause_line(pause) for pause in pauses]
+    if texts:
+        print_line("")
+    for text in texts:
+        print_wrapped(text)
+
+
+def _pause_line(pause: Pause) -> str:
+    return pause_text(pause) + (": `headgate resume --all` resumes it" if pause.key == EVERYTHING_PAUSED else "")
 
 
 def pause_text(pause: Pause) -> str:

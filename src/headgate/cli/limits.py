@@ -7,20 +7,19 @@ import typer
 
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
-from headgate.cli.lanes import pause_details
+from headgate.cli.lanes import print_pauses
 from headgate.core.errors import Invalid
-from headgate.core.limits import DEFAULT_KEY, DISK_WRITER, PREFIXES, LimitSource, Rate
+from headgate.core.limits import DEFAULT_KEY, DISK_WRITER, NO_LIMIT, PREFIXES, LimitSource, Rate
 from headgate.core.pause import PauseScope
 from headgate.store.catalog.rate_limits import RateLimits
 from headgate.store.catalog.resources import Resources
 from headgate.store.reading.resource_use import ResourceUse
 
 commands = CommandGroup()
-BUILT_IN = {DEFAULT_KEY: "each key without its own", DISK_WRITER: "for tasks that write a lot to disk"}
+BUILT_IN = {DEFAULT_KEY: "for each other key", DISK_WRITER: "for heavy disk writes"}
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="lane:NAME, type:CODE or key:NAME; with --capacity a resource.")
 ]
-RateName = Annotated[str, typer.Argument(metavar="NAME", help="lane:NAME, type:CODE or key:NAME.")]
 LimitName = Annotated[
     str, typer.Argument(metavar="NAME", help="lane:NAME, type:CODE or key:NAME of a rate limit, or a resource.")
 ]
@@ -39,7 +38,7 @@ def show_limits(command: Command) -> None:
     headgate limits
     headgate limits set key:openai --rate 5 --burst 10
     headgate limits set printer --capacity 1
-    headgate limits lift key:openai
+    headgate limits set key:openai --rate none
     headgate limits reset key:openai
     headgate limits remove key:openai
     """  # fmt: skip
@@ -55,11 +54,11 @@ def show_limits(command: Command) -> None:
         return limit | {"pause": None if pause is None else asdict(pause)}
 
     def row(limit: dict[str, Any]) -> tuple[str, ...]:
-        pause = pauses.get(limit["name"])
-        state = _use_text(limit) if pause is None else pause_details(pause)
+        state = "paused" if limit["name"] in pauses else _use_text(limit)
         return (limit["name"], _text(limit), limit["source"], state)
 
-    command.answer_all(limits, encode, ("NAME", "LIMIT", "SOURCE", "STATE"), row)
+    command.answer_all(limits, encode, ("NAME", "LIMIT", "SOURCE", "STATE"), row, drop=("SOURCE", "STATE"))
+    print_pauses(command, pauses.values())
 
 
 def _rate(name: str, limit: Rate | None, source: str = LimitSource.PERSON) -> dict[str, Any]:
@@ -88,14 +87,16 @@ def _text(limit: dict[str, Any]) -> str:
         return f"{limit['capacity']} at a time"
     if limit["rate"] is None:
         return "no limit"
-    return f"{limit['rate']:g} per second, bursts of {limit['burst']}"
+    return f"{limit['rate']:g}/s, bursts of {limit['burst']}"
 
 
 @commands.add("set")
 def set_limit(
     command: Command,
     name: Name,
-    rate: Annotated[float | None, typer.Option(help="Maximum starts per second.")] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="N|none", help="Maximum starts per second; none: no limit.")
+    ] = None,
     burst: Annotated[int | None, typer.Option(help="Maximum starts at once after a quiet time.")] = None,
     capacity: Annotated[int | None, typer.Option(help="Maximum number of tasks that use the resource at once.")] = None,
 ) -> None:
@@ -103,11 +104,16 @@ def set_limit(
 
     \b
     headgate limits set key:openai --rate 5 --burst 10
+    headgate limits set key:openai --rate none
     headgate limits set printer --capacity 1
     """  # fmt: skip
-    if rate is not None and burst is not None and capacity is None:
-        limit = _rate(name, Rate(rate, burst))
-        command.store.rate_limits.set(name, Rate(rate, burst), actor=command.actor)
+    if rate == NO_LIMIT and burst is None and capacity is None:
+        limit = _rate(name, None)
+        command.store.rate_limits.set(name, None, actor=command.actor)
+    elif rate is not None and burst is not None and capacity is None:
+        wanted = Rate(_number(rate), burst)
+        limit = _rate(name, wanted)
+        command.store.rate_limits.set(name, wanted, actor=command.actor)
     elif capacity is not None and rate is None and burst is None:
         limit = _resource(name, capacity)
         command.store.resources.set(name, capacity, actor=command.actor)
@@ -116,15 +122,11 @@ def set_limit(
     command.answer(limit, f"{name}: {_text(limit)}")
 
 
-@commands.add("lift")
-def lift_limit(command: Command, name: RateName) -> None:
-    """Remove a rate limit, whatever programs and settings declare.
-
-    \b
-    headgate limits lift key:openai
-    """  # fmt: skip
-    command.store.rate_limits.set(name, None, actor=command.actor)
-    command.answer(_rate(name, None), f"{name}: no limit")
+def _number(rate: str) -> float:
+    try:
+        return float(rate)
+    except ValueError:
+        raise Invalid(f"--rate must be a number or none, not {rate!r}") from None
 
 
 @commands.add("reset")
@@ -146,7 +148,7 @@ def remove_limit(command: Command, name: LimitName) -> None:
 
     A key without its own limit uses that of key:*; key:* itself goes back to 10 per
     second. Programs and settings that declare the limit set it again when they
-    start: to have no limit, use `headgate limits lift`.
+    start: to have no limit, use `headgate limits set NAME --rate none`.
 
     \b
     headgate limits remove key:openai

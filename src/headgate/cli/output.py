@@ -2,6 +2,7 @@
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -12,12 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 import headgate.core.family as family
-from headgate.cli.formatting import format_number, printable
-from headgate.cli.table import GAP, column_widths
+from headgate.cli.formatting import format_ago, format_number, format_time, printable
+from headgate.cli.table import GAP, column_widths, total_width
 from headgate.core.family import Census
 from headgate.core.forecast import Forecast
 from headgate.core.states import State
 from headgate.core.task import Task
+from headgate.environment import utc_now
 
 # B1's names first, in its order; `show` adds events, log and checkpoints.
 FIELDS = (
@@ -27,6 +29,7 @@ FIELDS = (
     "unique_key", "progress", "correlation_id", "scheduling_time", "started_at", "finished_at", "on_child_failure",
     "gave_up",
 )  # fmt: skip
+INDENT = "    "
 AS_JSON = frozenset({"ext", "result", "progress"})
 TONE: dict[str, str] = {
     State.PENDING: "cyan", State.BLOCKED: "yellow", State.QUEUED: "cyan", State.SCHEDULING: "blue",
@@ -83,36 +86,74 @@ def print_table(
     right: Sequence[str] = (),
     drop: Sequence[str] = (),
     wrap: bool = False,
+    below: bool = False,
 ) -> None:
     """Print rows under their headers. A cell that is in `TONE` has its colour.
 
-    On a terminal that is too narrow, long cells are cut, or with `wrap` broken into lines; then the columns in `drop`
-    are left out, in that order. The first column is always whole.
+    On a terminal that is too narrow, times are told from now, long cells are cut, or with `wrap` broken into lines;
+    then the columns in `drop` are left out, in that order. With `below` the last column is put under its row instead.
+    The first column is always whole.
     """
-    cells = [[printable(cell) for cell in row] for row in rows]
-    natural = [
+    rows, terminal = list(rows), _terminal_width()
+    cells = [[printable(_cell_text(cell)) for cell in row] for row in rows]
+    natural = _natural_widths(headers, cells)
+    available = total_width(natural) if terminal is None else terminal
+    if total_width(natural) <= available:
+        below = False
+    elif below:
+        last = [row.pop() for row in cells]
+        headers, natural, wrap = headers[:-1], natural[:-1], True
+    else:
+        now = utc_now()
+        cells = [[printable(_cell_text(cell, now)) for cell in row] for row in rows]
+        natural = _natural_widths(headers, cells)
+    widths = column_widths(natural, available, [headers.index(header) for header in drop if header in headers])
+    columns = [(headers[place], width, headers[place] in right) for place, width in widths.items()]
+    texts = [[Text(row[place], style=TONE.get(row[place], "")) for place in widths] for row in cells]
+    if not below:
+        _print_grid(columns, texts, wrap=wrap, headed=any(headers))
+        return
+    _print_grid(columns, [], wrap=wrap, headed=any(headers))
+    for row, text in zip(texts, last, strict=True):
+        _print_grid(columns, [row], wrap=wrap, headed=False)
+        print_below(text, available)
+
+
+def print_below(text: str, width: int) -> None:
+    """Print a text under the line that it belongs to, indented."""
+    for line in textwrap.wrap(text, width - len(INDENT), break_on_hyphens=False):
+        print(f"{INDENT}{line}")
+
+
+def _cell_text(cell: Any, now: datetime | None = None) -> Any:
+    """A time in full, or with `now` from now; anything else as it is."""
+    if not isinstance(cell, datetime):
+        return cell
+    return format_time(cell) if now is None else format_ago(cell, now)
+
+
+def _natural_widths(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
+    return [
         max((cell_len(line) for row in (headers, *cells) for line in row[place].split("\n")), default=0)
         for place in range(len(headers))
     ]
-    terminal = _terminal_width()
-    available = sum(natural) + GAP * len(natural) if terminal is None else terminal
-    widths = column_widths(natural, available, [headers.index(header) for header in drop])
-    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold", show_header=any(headers))
-    for place, width in widths.items():
-        header = headers[place]
+
+
+def _print_grid(
+    columns: Sequence[tuple[str, int, bool]], rows: Sequence[Sequence[Text]], *, wrap: bool, headed: bool
+) -> None:
+    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold", show_header=headed)
+    for header, width, is_right in columns:
         grid.add_column(
             header,
             width=width,
-            justify="right" if header in right else "left",
+            justify="right" if is_right else "left",
             no_wrap=not wrap,
             overflow="fold" if wrap else "ellipsis",
         )
-    for row in cells:
-        grid.add_row(*(Text(row[place], style=TONE.get(row[place], "")) for place in widths))
-    _print_grid(grid, sum(widths.values()) + GAP * len(widths))
-
-
-def _print_grid(grid: Table, width: int) -> None:
+    for row in rows:
+        grid.add_row(*row)
+    width = sum(width for _, width, _ in columns) + GAP * len(columns)
     console = Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
     with console.capture() as captured:
         console.print(grid)
@@ -127,6 +168,12 @@ def print_fields(fields: dict[str, Any]) -> None:
 
 def print_line(text: str) -> None:
     print(printable(text))
+
+
+def print_wrapped(text: str) -> None:
+    """Print a sentence; on a terminal in lines that fit."""
+    width = _terminal_width()
+    print(printable(text) if width is None else textwrap.fill(printable(text), width, break_on_hyphens=False))
 
 
 def print_note(text: str) -> None:

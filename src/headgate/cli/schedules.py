@@ -66,7 +66,7 @@ def list_schedules(
         ("ID", "STATUS", "CRON", "TIMEZONE", "NEXT TICK", "TARGET"),
         lambda each: (
             each.id, each.status, each.definition.cron_expressions, each.definition.timezone,
-            format_time(each.next_tick), _target(each),
+            each.next_tick, _target(each),
         ),
         right=("ID",),
         drop=("TIMEZONE", "NEXT TICK", "CRON", "TARGET"),
@@ -230,7 +230,7 @@ def show_logs(command: Command, schedule_id: Id, limit: Limit = 20) -> None:
 
 
 def _log_row(entry: TickLog) -> tuple[Any, ...]:
-    tick = "manual" if entry.tick is None else format_time(entry.tick)
+    tick = entry.tick or "manual"
     return (entry.id, entry.result, tick, entry.task_id or "", one_line(entry.error_info))
 
 

@@ -1,38 +1,45 @@
 """How wide the columns of a table are, and which are left out, where a terminal is too narrow for all of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 GAP = 2  # between columns
 SHORT = 20  # a column no wider than this is never cut: ids, states, numbers and times are not
-NARROWEST = 10  # that a longer one is cut to
+READABLE = 24  # a longer one is cut to this, before columns are left out
+NARROWEST = 10  # and to this when none are left that may be
 
 
 def column_widths(natural: Sequence[int], available: int, drop: Sequence[int] = ()) -> dict[int, int]:
     """The width of each visible column, by its position, in a line of `available` characters.
 
-    Long columns are cut first, the longest most. If that is not enough, columns are left out in the order of `drop`.
-    The first column, which identifies the row, is never cut or left out.
+    Long columns are cut first, the longest most, while they stay readable. If that is not enough, columns are left out
+    in the order of `drop`, the last of them only when the others are cut to the narrowest. The first column, which
+    identifies the row, is never cut or left out.
     """
-    shown = dict(enumerate(natural))
-    widths = _cut(shown, available)
-    for place in drop:
-        if _total(widths) <= available:
-            break
-        del shown[place]
-        widths = _cut(shown, available)
+    kept = dict(enumerate(natural))
+    widths = _cut(kept, available, READABLE)
+    for place in drop[:-1]:
+        if total_width(widths.values()) <= available:
+            return widths
+        del kept[place]
+        widths = _cut(kept, available, READABLE)
+    widths = _cut(kept, available, NARROWEST)
+    if drop and total_width(widths.values()) > available:
+        del kept[drop[-1]]
+        widths = _cut(kept, available, NARROWEST)
     return widths
 
 
-def _cut(natural: Mapping[int, int], available: int) -> dict[int, int]:
-    long = [place for place, width in natural.items() if place and width > SHORT]
-    widths = dict(natural) | {place: min(natural[place], max(available, NARROWEST)) for place in long}
-    while long and _total(widths) > available:
+def _cut(natural: Mapping[int, int], available: int, least: int) -> dict[int, int]:
+    long = [place for place, width in natural.items() if place and width > max(SHORT, least)]
+    widths = dict(natural) | {place: min(natural[place], max(available, least)) for place in long}
+    while long and total_width(widths.values()) > available:
         widest = max(long, key=lambda place: widths[place])
-        if widths[widest] == NARROWEST:
+        if widths[widest] == least:
             break
         widths[widest] -= 1
     return widths
 
 
-def _total(widths: Mapping[int, int]) -> int:
-    return sum(widths.values()) + GAP * (len(widths) - 1)
+def total_width(widths: Collection[int]) -> int:
+    """How wide a table of such columns is."""
+    return sum(widths) + GAP * (len(widths) - 1)

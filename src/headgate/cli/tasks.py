@@ -10,7 +10,7 @@ import typer
 from headgate.cli.callbacks import callback_json
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
-from headgate.cli.formatting import format_duration, format_time, one_line
+from headgate.cli.formatting import format_duration, format_run_time, format_time, one_line
 from headgate.cli.options import PAGE, Creator, Cursor, Id, Lane, Limit, Tenant, Type
 from headgate.cli.output import (
     forecast_json,
@@ -81,7 +81,7 @@ def list_tasks(
         lambda task: task_json(task) | _children_json(task, counted.get(task.id)),
         ("ID", "STATUS", "TYPE", "LANE", "PRIORITY", "ATTEMPT", "CREATED", "DETAIL"),
         lambda task: (
-            task.id, task.status, task.type, task.lane, task.priority, task.attempt, format_time(task.create_date),
+            task.id, task.status, task.type, task.lane, task.priority, task.attempt, task.create_date,
             _detail(task, counted.get(task.id)),
         ),
         right=("ID", "PRIORITY", "ATTEMPT"),
@@ -155,6 +155,8 @@ def _show_record(task: Task, census: Census | None, measured: Measured | None, h
     record = {
         name: format_time(value) if isinstance(value, datetime) else value for name, value in task_json(task).items()
     }
+    if task.exec_time is not None:
+        record["exec_time"] = format_run_time(task.exec_time)
     record |= {"ext": task.ext, "result": task.result, "progress": progress_text(task, census)}
     record |= {"gave_up": "yes" if task.gave_up else "", "used": "" if measured is None else _usage_text(measured)}
     record["holds"] = ", ".join(hold.resource for hold in holds if hold.held)
@@ -173,11 +175,11 @@ def _show_attempts(attempts: list[Attempt]) -> None:
     print_line("\nATTEMPTS" + (f" ({earlier} earlier: --json shows them)" if earlier > 0 else ""))
     now = utc_now()
     rows = [
-        (each.number, format_time(each.started_at), format_duration((each.ended_at or now) - each.started_at),
+        (each.number, format_time(each.started_at), format_run_time((each.ended_at or now) - each.started_at),
          each.executor, _outcome_text(each))
         for each in attempts[-LATEST:]
     ]  # fmt: skip
-    print_table(("", "started", "took", "by", "outcome"), rows, wrap=True)
+    print_table(("", "started", "took", "by", "outcome"), rows, below=True)
 
 
 def _outcome_text(attempt: Attempt) -> str:
@@ -200,7 +202,7 @@ def _show_latest(title: str, entries: list[Item], row: Callable[[Item], tuple[An
         return
     earlier = len(entries) - LATEST
     print_line(f"\n{title}" + (f" ({earlier} earlier: --json shows all)" if earlier > 0 else ""))
-    print_table(("", "", "", ""), [row(entry) for entry in entries[-LATEST:]], wrap=True)
+    print_table(("", "", "", ""), [row(entry) for entry in entries[-LATEST:]], below=True)
 
 
 def _event_row(event: AuditEvent) -> tuple[Any, ...]:

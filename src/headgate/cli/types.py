@@ -11,7 +11,7 @@ from headgate.cli.arguments import arguments_of, read_object
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_duration, format_time
-from headgate.cli.lanes import pause_details
+from headgate.cli.lanes import pause_details, print_pauses
 from headgate.cli.output import print_json, print_line
 from headgate.core.errors import Invalid
 from headgate.core.pause import Pause, PauseKey, PauseScope
@@ -58,7 +58,7 @@ def list_types(command: Command) -> None:
         return _type_json(stored) | _pause_json(_pause(pauses, stored))
 
     def row(stored: StoredType) -> tuple[Any, ...]:
-        return (*_row(stored), _state(_pause(pauses, stored)))
+        return (*_row(stored), "" if _pause(pauses, stored) is None else "paused")
 
     command.answer_all(
         command.store.types.all(),
@@ -68,6 +68,7 @@ def list_types(command: Command) -> None:
         drop=("SOURCE", "LANE", "ON FAILURE", "RETRIES"),
         none="no task types",
     )
+    print_pauses(command, (pause for pause in pauses.values() if pause.scope is PauseScope.TYPE))
 
 
 def _row(stored: StoredType) -> tuple[Any, ...]:
@@ -97,7 +98,7 @@ def _retries(task_type: TaskType) -> str:
             return f"{retry.retries} every {format_duration(retry.interval)}"
         case Strategy.SEQUENCE:
             return f"{retry.retries} after {', '.join(format_duration(each) for each in retry.sequence)}"
-    return f"{retry.retries} from {format_duration(retry.initial)} × {retry.factor:g} to {format_duration(retry.cap)}"
+    return f"{retry.retries} from {format_duration(retry.initial)} to {format_duration(retry.cap)}"
 
 
 def _source(stored: StoredType) -> str:
