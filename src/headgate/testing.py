@@ -210,8 +210,8 @@ class Box:
         aheads = (self.store.due.next_in(), self.store.schedules.next_due())
         moments = [self.now + timedelta(seconds=ahead) for ahead in aheads if ahead is not None]
         for task in self.store.tasks.find(Filter(status=(State.QUEUED,)), limit=200).items:
-            shut = [gate for gate in self.store.tasks.why(task.id) if not gate.open]
-            moments += [gate.until + A_LITTLE_LATER for gate in shut if gate.until is not None]
+            closed = [gate for gate in self.store.tasks.why(task.id) if not gate.open]
+            moments += [gate.until + A_LITTLE_LATER for gate in closed if gate.until is not None]
         return min((moment for moment in moments if moment > self.now), default=None)
 
     def _execute(self, execution: Execution) -> Ran:

@@ -195,8 +195,8 @@ def test_why_goes_gate_by_gate_with_holders(anywhere, run):
     first, second = running(anywhere, mutex="m"), running(anywhere)
     task = submit(anywhere, mutex="m")
     lines = run("why", task.id).out.splitlines()
-    assert f"lane    shut  default: 2 of 2 running ({first.id}, {second.id})" in lines
-    assert f"mutex   shut  m: held by task {first.id}" in lines
+    assert f"lane    closed  default: 2 of 2 running ({first.id}, {second.id})" in lines
+    assert f"mutex   closed  m: held by task {first.id}" in lines
     told = run("why", task.id, "--json").json
     assert (told["task_id"], told["status"]) == (task.id, "blocked")
     gates = {gate["name"]: gate for gate in told["gates"]}
@@ -210,7 +210,7 @@ def test_why_says_when_it_starts_where_time_is_all_it_waits_for(here, run):
     """Spec: X3"""
     worker(here)
     lines = run("why", submit(here, delay_seconds=72000).id).out.splitlines()
-    assert re.fullmatch(r"time    shut  the start time has not come yet \(until .*Z, in 20 h\)", lines[1])
+    assert re.fullmatch(r"time    closed  the start time has not come yet \(until .*Z, in 20 h\)", lines[1])
     assert lines[-1] == "starts  in about 20 h (the start time has not come yet)"
     assert run("why", submit(here).id).out.splitlines()[-1].startswith("starts  now")
     told = run("why", 1, "--json").json

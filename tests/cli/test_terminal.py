@@ -118,7 +118,7 @@ def test_an_act_keeps_what_it_was_about_and_its_detail(long_words):
     act = next(place for place, row in enumerate(rows) if "capacity_changed" in row)
     shown = re.sub(r"\s+", "", "".join(rows[act : act + 3]))
     assert "capacity_changedlane:the-lane-of-all-subscriptions-there-are" in shown
-    assert "    capacity: null → 3" in rows[act + 1 : act + 3]
+    assert "    capacity: null → 3" in rows[act + 1 : act + 4]
 
 
 def test_a_task_with_a_long_error_is_shown_whole_in_lines_that_fit(long_words):

@@ -99,7 +99,7 @@ def test_a_schedule_that_cannot_be_fired_is_told_about_and_the_others_fire(store
     )
     with caplog.at_level(logging.ERROR):
         turn(periodic)
-    assert f"schedule could not be fired: schedule={bad.id}" in caplog.text
+    assert f"tick could not be run: schedule={bad.id}" in caplog.text
     assert (fired(store, bad), fired(store, well)) == ([], [1])
 
 

@@ -37,7 +37,7 @@ def test_poison_ends_after_three_lost_leases_and_every_good_task_succeeds(url: s
         record = task.record_sync()
         if task.id in bad:
             assert (record.status, record.lost_count, record.error_count) == (State.FAILED, 3, 0)
-            assert "counts as poison" in (record.error_info or "")
+            assert "so it is not run again" in (record.error_info or "")
             [[losses]] = rows(
                 url, f"SELECT count(*) FROM headgate_task_event WHERE task_id = {task.id} AND kind = 'lease_lost'"
             )

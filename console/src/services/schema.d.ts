@@ -2699,7 +2699,7 @@ export interface components {
         };
         /**
          * GateOut
-         * @description One condition of the start: open, or shut and why; `code` and `params` say what `reason` says in English.
+         * @description One condition of the start: open, or closed and why; `code` and `params` say what `reason` says in English.
          */
         GateOut: {
             code: string;

@@ -349,7 +349,7 @@ async def read_body(receive: Receive) -> bytes:
         part = message.get("body", b"")
         size += len(part)
         if size > MOST_BODY_BYTES:
-            raise Rejected(413, f"a body has at most {MOST_BODY_BYTES} bytes")
+            raise Rejected(413, f"the body is longer than {MOST_BODY_BYTES} bytes")
         parts.append(part)
         more = message.get("more_body", False)
     return b"".join(parts)

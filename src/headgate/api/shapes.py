@@ -272,7 +272,7 @@ def or_unchanged(value: Value | UnsetType) -> Value | Unchanged:
 
 
 class GateOut(msgspec.Struct, omit_defaults=True):
-    """One condition of the start: open, or shut and why; `code` and `params` say what `reason` says in English."""
+    """One condition of the start: open, or closed and why; `code` and `params` say what `reason` says in English."""
 
     name: str
     open: bool

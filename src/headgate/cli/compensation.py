@@ -40,6 +40,8 @@ def _show(command: Command, found: int | None) -> None:
         "queue size": status.queue_size,
         "skips": status.skips,
         "last poll": "never" if status.last_poll is None else format_time(status.last_poll),
-        "next poll": "none: no process runs the duties" if status.next_poll is None else format_time(status.next_poll),
+        "next poll": "none: no process runs the background duties"
+        if status.next_poll is None
+        else format_time(status.next_poll),
     }
     command.answer_fields(asdict(status) | ({} if found is None else {"found": found}), fields)

@@ -80,7 +80,9 @@ def run_checks(url: str | None) -> list[Check]:
         settings = load({"url": url})
     except HeadgateError as error:
         return [Check("settings", "fail", str(error), "correct headgate.toml, .env or the HEADGATE_… variables")]
-    checks = [Check("settings", "ok", f"lease {settings.lease_seconds:g} s, beat {settings.beat_seconds:g} s")]
+    checks = [
+        Check("settings", "ok", f"lease {settings.lease_seconds:g} s, heartbeat every {settings.beat_seconds:g} s")
+    ]
     if settings.broker:
         checks += map(_broker, broker_urls(settings.broker))
     file = sqlite_file(settings.url)

@@ -258,7 +258,7 @@ def work(
     """Run workers for the tasks of modules and packs.
 
     A worker process that dies, or has a handler that does not stop, is replaced.
-    Workers also run the light duties, so due and lost tasks move on without a
+    Workers also queue due tasks and recover lost ones, so tasks move on without a
     server. SIGTERM or Ctrl-C lets running tasks finish; a second one stops at once.
 
     \b
@@ -278,7 +278,7 @@ def work(
 def duties(pack: PackNames = None, url: Url = None, broker: BrokerUrl = None, log_json: LogJson = False) -> None:
     """Run only the background duties.
 
-    They start due tasks, recover lost ones, fire schedules, send callbacks, move
+    They queue due tasks, recover lost ones, run schedules, send callbacks, move
     finished tasks to history and count. Any number of processes may run them.
 
     \b

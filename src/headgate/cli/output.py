@@ -37,7 +37,7 @@ TONE: dict[str, str] = {
     State.NOTIFYING: "green", State.SUCCEEDED: "green", State.PARTIAL: "yellow", State.FAILED: "red",
     State.DEAD: "bold red", State.RESOLVED: "green", State.CANCELLED: "dim",
     "delivered": "green", "undeliverable": "bold red", "dropped": "dim",
-    "ok": "green", "warn": "yellow", "fail": "bold red", "open": "green", "shut": "yellow",
+    "ok": "green", "warn": "yellow", "fail": "bold red", "open": "green", "closed": "yellow",
 }  # fmt: skip
 
 

@@ -39,8 +39,8 @@ OVERLAP = typer.Option(help="What to do while the previous tick's task has not e
 def show_schedules(command: Command) -> None:
     """Show all schedules; add, edit, trigger and remove them.
 
-    A schedule ticks while it is online: each tick fires once, however many
-    processes run the duties.
+    A schedule ticks while it is online: each tick runs once, however many processes
+    do the background duties.
 
     \b
     headgate schedules add hello "0 3 * * *" name=you --online

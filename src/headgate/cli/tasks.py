@@ -225,7 +225,7 @@ def _event_json(event: AuditEvent) -> dict[str, Any]:
 def why(command: Command, task_id: Id) -> None:
     """Show what a task waits for, and when it will probably start.
 
-    One line per gate says what keeps it shut: a held mutex, a full lane, a start
+    One line for each gate says why it is open or closed: a held mutex, a full lane, a start
     time, a rate limit, or no worker for the type.
 
     \b
@@ -242,7 +242,7 @@ def why(command: Command, task_id: Id) -> None:
     if not gates:
         return
     now = utc_now()
-    rows = [(gate.name, "open" if gate.open else "shut", _reason(gate, now)) for gate in gates]
+    rows = [(gate.name, "open" if gate.open else "closed", _reason(gate, now)) for gate in gates]
     print_table(("", "", ""), rows, wrap=True)
     if forecast is not None:
         width = max(len(gate.name) for gate in gates)

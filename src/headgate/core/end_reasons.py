@@ -24,7 +24,7 @@ _NOT_RETRIED = {
     EndReason.FATAL: "errors of this class are never retried",
     EndReason.UNKNOWN: "its type retries known errors only",
     EndReason.ARGUMENTS: "its arguments do not fit the handler",
-    EndReason.POISON: "it ended its worker too often",
+    EndReason.POISON: "its worker was lost too often",
     EndReason.CANCELLED: "it was cancelled",
 }
 

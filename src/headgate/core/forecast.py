@@ -174,7 +174,7 @@ def tasks_ahead(backlogs: Iterable[StreamBacklog], tenant_id: int, weights: Weig
 
 
 def needs_a_person(gate: Gate) -> bool:
-    """Whether a gate stays shut until somebody acts."""
+    """Whether a gate stays closed until a person acts."""
     if gate.code == "agents-busy" and not gate.params["busy"]:  # nothing of theirs ends, so only they can ask again
         return True
     return not gate.open and gate.code in ("task-paused", "paused", "no-worker", "agent-away") and gate.until is None
@@ -182,14 +182,16 @@ def needs_a_person(gate: Gate) -> bool:
 
 def forecast_start(gates: Sequence[Gate], contention: Contention, now: datetime) -> Forecast | None:
     """When a task will likely start whose gates are `gates`; None if it has started or will not."""
-    shut = {gate.name: gate for gate in gates if not gate.open}
-    if "state" in shut:
+    closed = {gate.name: gate for gate in gates if not gate.open}
+    if "state" in closed:
         return None
-    for gate in shut.values():
+    for gate in closed.values():
         if needs_a_person(gate):
             return Forecast(None, gate.code, gate.params)
     slowest = _slowest(contention)
-    dated = [(gate.until, gate) for name, gate in shut.items() if name in ("time", "pause") and gate.until is not None]
+    dated = [
+        (gate.until, gate) for name, gate in closed.items() if name in ("time", "pause") and gate.until is not None
+    ]
     if slowest.seconds is not None and dated:
         until, gate = max(dated, key=itemgetter(0))
         ahead = (until - now).total_seconds()

@@ -1,4 +1,4 @@
-"""Every gate a task must pass to start, or to end: open or shut, and why. Behind `why` and the forecast.
+"""Every gate a task must pass to start, or to end: open or closed, and why. Behind `why` and the forecast.
 
 `evaluate` explains one task; `choice.choose` picks from many what may start now. Both judge the same facts, so that
 what is claimed is exactly what is explained as open.
@@ -33,7 +33,7 @@ class Gate:
 
     @property
     def reason(self) -> str:
-        """Why it is open or shut, in English."""
+        """Why it is open or closed, in English."""
         return text_of(self.code, self.params)
 
 
@@ -154,7 +154,7 @@ def evaluate(task: Task, facts: Facts, now: datetime) -> list[Gate]:
 
 
 def _with_stuck(gate: Gate, task: Task, stuck: Mapping[int, str]) -> Gate:
-    """Add to a shut gate the handler behind it that does not stop."""
+    """Add to a closed gate the handler behind it that does not stop."""
     behind = (task.id,) if gate.name == "state" else gate.holders
     found = next((holder for holder in behind if holder in stuck), None)
     if gate.open or found is None:
@@ -288,8 +288,8 @@ def _agents_gate(agents: Sequence[Server], held: tuple[int, ...]) -> Gate:
 
 
 def held_by_all_of(gates: Iterable[Gate], waiters: Collection[int]) -> Gate | None:
-    """A gate before a task, shut by nothing but tasks that wait for that one to end. Of one that has started, what its
-    handler waits to hold."""
+    """A gate before a task that is closed only by tasks that wait for that one to end. Of one that has started, what
+    its handler waits to hold."""
     gates = list(gates)
     started = not all(gate.open for gate in gates if gate.name == "state")
     names = ("hold",) if started else ("lane", "resource", "mutex")

@@ -482,7 +482,7 @@ def _unless_requested(task: Subject, change: Change) -> Change:
 def _lease_lost(task: Subject, reason: str, alone: bool, rules: TaskType) -> Change:
     lost = task.lost_count + 1 if alone else None
     if lost is not None and lost >= MAX_LOST and not task.cancel_requested:
-        error = f"{reason}; lost {lost} times, it counts as poison"
+        error = f"{reason}; its worker was lost {lost} times, so it is not run again"
         return _given_up(task, rules, error, EndReason.POISON, lost_count=lost)
     change = Change(queue_state(task), "lease_lost", lost_count=lost, reason=EndReason.LOST)
     return _unless_requested(task, change if task.cancel_requested else replace(change, error_info=clip_error(reason)))

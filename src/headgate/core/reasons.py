@@ -1,4 +1,4 @@
-"""Why a gate is open or shut, and what decides a forecast: a stable code with its values, and its English text.
+"""Why a gate is open or closed, and what decides a forecast: a stable code with its values, and its English text.
 
 A code never changes its meaning and keeps its values; programs that show reasons in another language use the code.
 """
@@ -10,7 +10,7 @@ Params = Mapping[str, Param]
 
 
 def text_of(code: str, params: Params) -> str:
-    """A reason in English. Any reason of a shut gate may have the values of `STUCK` besides its own."""
+    """A reason in English. Any reason of a closed gate may have the values of `STUCK` besides its own."""
     text = TEXTS[code]
     reason = text.format_map(params) if isinstance(text, str) else text(params)
     return f"{reason}; {STUCK.format_map(params)}" if "stuck" in params else reason

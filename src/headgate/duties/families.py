@@ -27,6 +27,6 @@ class CloseFamilies(Duty):
                 raise
             except HeadgateError as error:  # other families must not wait for this one
                 fields = {FIELDS: {"task_id": parent_id}}
-                log.error("family could not be closed: parent=%d error=%s", parent_id, error, extra=fields)
+                log.error("parent task could not be ended, retrying: task=%d error=%s", parent_id, error, extra=fields)
         self._after = after or 0
         return 0 if after is None else self.page

@@ -71,7 +71,7 @@ class Relay(Duty):
             try:
                 await self._in_thread(self._store.subscriptions.release, SUBSCRIPTION, self._holder)
             except HeadgateError as error:
-                log.warning("relay: could not let go of its subscription: %s", error)
+                log.warning("relay: could not release its subscription: %s", error)
         await self._link.close()
 
     async def _leased(self) -> Lease | None:

@@ -146,7 +146,7 @@ class FireSchedules(Duty):
 
 
 def _log_unfired(schedule: Schedule, error: Exception) -> None:
-    log.error("schedule could not be fired: schedule=%d error=%s", schedule.id, error)
+    log.error("tick could not be run: schedule=%d error=%s", schedule.id, error)
 
 
 def due_firings(

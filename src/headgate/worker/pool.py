@@ -252,7 +252,7 @@ class Pool:
         except Exception as error:  # one of the reports cannot be written: it fails, the others are not held up
             if not outcomes:
                 raise
-            log.error("batch of reports refused, settling each alone: count=%d error=%s", len(outcomes), error)
+            log.error("batch of reports refused, storing each alone: count=%d error=%s", len(outcomes), error)
             self._strays = True  # it may have been raised after the commit, with tasks started
             states = [await self._settle_alone(outcome) for outcome in outcomes]
             self._delivered.put_back(handed)
@@ -304,7 +304,9 @@ class Pool:
     def _back_off(self, error: Exception) -> None:
         if self._failures == 0:
             log.warning(
-                "cannot claim or settle, retrying: error=%s", error, exc_info=not isinstance(error, Unavailable)
+                "cannot claim tasks or store their ends, retrying: error=%s",
+                error,
+                exc_info=not isinstance(error, Unavailable),
             )
         self._claim_at = monotonic() + BACKOFF.pause(self._failures)
         self._failures += 1

@@ -105,7 +105,7 @@ class Connection(HttpToolsProtocol):
         if cycle is None and not self._unparsed_bytes:  # it never said anything
             self.drop()
         else:
-            self.refuse(Rejected(408, f"the {self._awaited} of a request has {limit:g} s to arrive"))
+            self.refuse(Rejected(408, f"the {self._awaited} of the request did not arrive within {limit:g} s"))
 
     def _check_sending(self, now: float) -> None:
         unsent = self.transport.get_write_buffer_size()

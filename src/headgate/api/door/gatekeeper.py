@@ -169,7 +169,9 @@ class Gatekeeper:
                 403, "a server without keys answers only under this machine's own names (or those in HEADGATE_HOSTS)"
             )
         if _is_cross_site(scope, headers, host):
-            raise Rejected(403, "a page of another site asks; a server without keys answers only its own")
+            raise Rejected(
+                403, "the request comes from a page of another site; a server without keys answers only its own"
+            )
 
     def _is_local_name(self, name: str) -> bool:
         return name in self._hosts or is_loopback_address(name)
@@ -202,7 +204,7 @@ class Gatekeeper:
         host = headers.get(b"host", b"").decode("latin-1").lower()
         safe = scope["method"] in READ_METHODS or (CONSOLE_HEADER in headers and b"origin" in headers)
         if not safe or _is_cross_site(scope, headers, host) or _origin_differs(headers, host):
-            raise Rejected(403, "a session is good for the console's own pages only")
+            raise Rejected(403, "a session works only for the console's own pages")
         self._server.sessions.note_use(session)
         self._keyring.note_use(key)
         return principal_of_key(key, session.digest, _client(scope))

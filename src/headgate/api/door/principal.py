@@ -43,7 +43,7 @@ class Principal:
     def require_all_tenants(self) -> None:
         """Refuse a key of one tenant: what follows tells of all tenants together."""
         if self.tenant_id is not None:
-            raise Rejected(403, "these figures are of all tenants: they need a key of no tenant")
+            raise Rejected(403, "these figures cover all tenants: use a key without a tenant")
 
     def tenant_filter(self, requested: int | None) -> int | None:
         """The tenant to filter by: the one that was requested, else the key's own; None for all."""

@@ -158,7 +158,7 @@ class Tasks:
         return self._database.snapshot(lambda db: find(db, self._catalog.fresh(db), wanted or Filter(), cursor, limit))
 
     def why(self, task_id: int, tenant_id: int | None = None) -> list[Gate]:
-        """Every gate of a task, open or shut, and the reason."""
+        """Every gate of a task, open or closed, and the reason."""
 
         def why(db: Db) -> list[Gate]:
             task = read(db, task_id, tenant_id)
