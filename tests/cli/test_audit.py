@@ -3,6 +3,7 @@
 import os
 import pwd
 import socket
+from datetime import UTC, datetime, timedelta
 
 from tests.factories import submit
 
@@ -54,3 +55,21 @@ def test_the_audit_is_shown_as_a_table_and_filtered(run, here):
     first = run("audit", "--object", "lane", "--limit", 1)
     [cursor] = [line.split()[-1] for line in first.err.splitlines() if "--cursor" in line]
     assert "capacity: 3 → 5" in run("audit", "--object", "lane", "--limit", 1, "--cursor", cursor).out
+
+
+def test_acts_are_found_by_a_duration_a_time_of_day_and_a_date(here, run):
+    """Spec: A12"""
+    run("pause", "--all")
+    an_hour_ago = f"{datetime.now(UTC) - timedelta(hours=1):%H:%M}"
+    for words, found in (
+        (["--since", "1h"], 1),
+        (["--since", an_hour_ago], 1),
+        (["--since", "2001-01-31"], 1),
+        (["--since", "2999-01-31 14:30"], 0),
+        (["--until", "1h"], 0),
+        (["--until", "2999-01-31T14:30+08:00"], 1),
+    ):
+        acts = run("audit", "--kind", "paused", "--json", *words).lines
+        assert len(acts) == found, words
+    refused = run("audit", "--since", "yesterday")
+    assert (refused.code, refused.err.partition(":")[2][:30]) == (2, " --since 'yesterday' is not a ")

@@ -50,7 +50,7 @@ class Target:
 def cancel(
     command: Command,
     task_ids: Ids,
-    reason: Annotated[str, typer.Option(help="Reason, stored with the task.", show_default=False)] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, stored with the task.", show_default=False)] = "",
 ) -> None:
     """Cancel tasks and their children.
 
@@ -233,7 +233,7 @@ def retry(command: Command, task_ids: Ids) -> None:
 def resolve(
     command: Command,
     task_ids: Ids,
-    remark: Annotated[str, typer.Option(help="What was done about it, stored with the task.")],
+    remark: Annotated[str, typer.Option(metavar="TEXT", help="What was done about it, stored with the task.")],
 ) -> None:
     """Mark dead tasks as resolved by a person.
 

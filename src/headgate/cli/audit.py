@@ -64,7 +64,7 @@ def show_audit(
 def _row(act: Act) -> tuple[Any, ...]:
     states = {"status": {"old": act.before, "new": act.after}} if act.before != act.after else {}
     parts = [f"{name}: {_change(sides)}" for name, sides in (states | dict(act.changes)).items()]
-    parts += [f"reason: {act.reason}"] if act.reason else []
+    parts += [f"reason: {act.reason}"] if act.reason and "reason" not in act.changes else []
     parts += [f"from {act.address}"] if act.address else []
     return (format_time(act.at), act.actor, f"{act.kind} {act.object}", one_line(", ".join(parts)))
 

@@ -97,8 +97,10 @@ def set_limit(
     rate: Annotated[
         str | None, typer.Option(metavar="N|none", help="Maximum starts per second; none: no limit.")
     ] = None,
-    burst: Annotated[int | None, typer.Option(help="Maximum starts at once after a quiet time.")] = None,
-    capacity: Annotated[int | None, typer.Option(help="Maximum number of tasks that use the resource at once.")] = None,
+    burst: Annotated[int | None, typer.Option(metavar="N", help="Maximum starts at once after a quiet time.")] = None,
+    capacity: Annotated[
+        int | None, typer.Option(metavar="N", help="Maximum number of tasks that use the resource at once.")
+    ] = None,
 ) -> None:
     """Set a rate limit or the capacity of a resource, or create it.
 

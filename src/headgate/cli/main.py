@@ -64,7 +64,9 @@ Children = Annotated[
         show_default=False,
     ),
 ]
-Name = Annotated[str | None, typer.Option(help="Name of the worker.  [default: host and pid]", show_default=False)]
+Name = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Name of the worker.  [default: host and pid]", show_default=False)
+]
 Host = Annotated[
     str | None,
     typer.Option(

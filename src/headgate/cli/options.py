@@ -49,7 +49,7 @@ Lane = Annotated[str | None, typer.Option("--lane", metavar="NAME", help="Filter
 Tenant = Annotated[int | None, typer.Option("--tenant", metavar="ID", help="Filter by tenant.")]
 Creator = Annotated[int | None, typer.Option("--creator", metavar="ID", help="Filter by creator.")]
 Cursor = Annotated[int | None, typer.Option("--cursor", metavar="ID", help="Continue after this task.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=PAGE, help="Maximum number of results.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=PAGE, metavar="N", help="Maximum number of results.")]
 
 # What a new task is like
 Delay = Annotated[

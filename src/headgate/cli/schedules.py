@@ -28,8 +28,8 @@ Ids = Annotated[list[int], typer.Argument(metavar="ID", help="Schedule IDs.")]
 HttpUrl = Annotated[
     str | None, typer.Option("--http", metavar="URL", help="Call this URL instead of submitting a task.")
 ]
-Method = Annotated[str, typer.Option(help="HTTP method of the call.")]
-TIMEZONE = typer.Option(help="Timezone of the cron expression.")
+Method = Annotated[str, typer.Option(metavar="METHOD", help="HTTP method of the call.")]
+TIMEZONE = typer.Option(metavar="ZONE", help="Time zone of the cron expression: Europe/Berlin.")
 LOG = typer.Option(help="What to record about each tick.")
 MISSED = typer.Option(help="What to do with ticks that passed while no process ran.")
 OVERLAP = typer.Option(help="What to do while the previous tick's task has not ended.")
@@ -239,7 +239,7 @@ def preview_ticks(
     command: Command,
     what: Annotated[str, typer.Argument(metavar="ID|CRON", help="Schedule ID or cron expression.")],
     timezone: Annotated[str, TIMEZONE] = "UTC",
-    count: Annotated[int, typer.Option(min=1, max=100, help="Number of ticks.")] = 5,
+    count: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Number of ticks.")] = 5,
 ) -> None:
     """Show the next ticks of a schedule or of a cron expression.
 

@@ -36,7 +36,10 @@ def set_tenant(
     command: Command,
     tenant_id: Annotated[int, typer.Argument(metavar="ID", help="Tenant; it need not have submitted anything yet.")],
     weight: Annotated[
-        float, typer.Option(help=f"Turns for each turn of a tenant of weight 1: {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}.")
+        float,
+        typer.Option(
+            metavar="WEIGHT", help=f"Turns for each turn of a tenant of weight 1: {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}."
+        ),
     ],
 ) -> None:
     """Change the weight of a tenant.
