@@ -21,13 +21,13 @@ Schema = dict[str, Any]
 @cache
 def openapi_of(routes: Sequence[Route]) -> Schema:
     """Every route, every parameter, every body and every answer; made when it is first asked for."""
-    shown = [route for route in routes if not route.hidden]
-    types = [Problem, *(each for route in shown for each in _types(route))]
+    listed = [route for route in routes if not route.hidden]
+    types = [Problem, *(each for route in listed for each in _types(route))]
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
     described = iter(schemas)
     problem = next(described)
     paths: dict[str, Schema] = {}
-    for route in shown:
+    for route in listed:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, described, problem)
     return {
         "openapi": "3.1.0",

@@ -194,9 +194,9 @@ async def list_schedules(
     found = await server.in_thread(
         server.store.schedules.find, who.tenant_id, status=status, type_code=type, cursor=cursor, limit=limit
     )
-    shown = fitting(found, lambda each: len(each.definition.task.ext.encode()))
-    more = len(shown) < len(found) or len(found) == limit
-    return PeriodicPage([schedule_out(each) for each in shown], shown[-1].id if more else None)
+    page = fitting(found, lambda each: len(each.definition.task.ext.encode()))
+    more = len(page) < len(found) or len(found) == limit
+    return PeriodicPage([schedule_out(each) for each in page], page[-1].id if more else None)
 
 
 @routes.post("/api/periodic-tasks", Role.OPERATOR, "Create a periodic task", status=201, errors=(507,))

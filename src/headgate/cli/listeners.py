@@ -18,7 +18,7 @@ def show_listeners(command: Command) -> None:
     """Show the listeners of events; remove unused ones.
 
     Programs declare them with @app.on. Events that a listener has not handled yet
-    are kept, until it has been unused for 7 days.
+    stay in the store until it has been unused for 7 days.
 
     \b
     headgate listeners

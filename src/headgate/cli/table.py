@@ -15,17 +15,17 @@ def column_widths(natural: Sequence[int], available: int, drop: Sequence[int] = 
     in the order of `drop`, the last of them only when the others are cut to the narrowest. The first column, which
     identifies the row, is never cut or left out.
     """
-    kept = dict(enumerate(natural))
-    widths = _cut(kept, available, READABLE)
+    columns = dict(enumerate(natural))
+    widths = _cut(columns, available, READABLE)
     for place in drop[:-1]:
         if total_width(widths.values()) <= available:
             return widths
-        del kept[place]
-        widths = _cut(kept, available, READABLE)
-    widths = _cut(kept, available, NARROWEST)
+        del columns[place]
+        widths = _cut(columns, available, READABLE)
+    widths = _cut(columns, available, NARROWEST)
     if drop and total_width(widths.values()) > available:
-        del kept[drop[-1]]
-        widths = _cut(kept, available, NARROWEST)
+        del columns[drop[-1]]
+        widths = _cut(columns, available, NARROWEST)
     return widths
 
 

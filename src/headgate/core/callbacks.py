@@ -123,7 +123,7 @@ def even_shares(places: int, among: int) -> list[int]:
 
 
 def in_turn(tenants: Iterable[int], last: int | None) -> list[int]:
-    """The tenants in the order of their turns, which goes on behind the last one that was served."""
+    """The tenants in the order of their turns, beginning after the last one that was served."""
     return sorted(tenants, key=lambda tenant: (last is not None and tenant <= last, tenant))
 
 

@@ -29,7 +29,7 @@ class AuditEvent:
 
 
 class Heading(NamedTuple):
-    """What an event is about, without what it says; `type` is None if its task is gone."""
+    """The kind, task and type of an event, without its detail; `type` is None if its task is gone."""
 
     id: int
     task_id: int | None

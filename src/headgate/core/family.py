@@ -59,8 +59,8 @@ def progress_of(own: Any, status: State, children: Children) -> Any:
     progress: dict[str, Any] = {"done": children.ended, "total": children.total}
     if children.failed:
         progress["failed"] = children.failed
-    kept = {name: own[name] for name in ("note", "data") if name in own} if isinstance(own, dict) else {}
-    return progress | kept
+    own_fields = {name: own[name] for name in ("note", "data") if name in own} if isinstance(own, dict) else {}
+    return progress | own_fields
 
 
 def why_cancelled(*, cancelled: bool, gave_up: bool, broken: bool) -> str | None:

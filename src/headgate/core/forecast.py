@@ -259,7 +259,7 @@ def _wait_at(contention: Contention, name: str) -> _Wait:
 
 
 def _in_turn(groups: Sequence[TasksAhead], counts: Sequence[float]) -> list[float]:
-    """How many of each group go first, of those that come this far: a rival's as often as it has a turn before ours."""
+    """How many of each group start first, of the given ones: a rival's as often as it has a turn before ours."""
     turns = 1 + sum(count for group, count in zip(groups, counts, strict=True) if group.rival is None)
     rivals: dict[int, float] = defaultdict(float)
     for group, count in zip(groups, counts, strict=True):

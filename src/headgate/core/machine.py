@@ -511,9 +511,9 @@ ACTIONS: Mapping[type[Event], tuple[str, str]] = {
 
 def _wrong_state(task: Subject, event: Event) -> Refused:
     status = str(task.status)
-    if (asked := ACTIONS.get(type(event))) is None:
+    if (rule := ACTIONS.get(type(event))) is None:
         return Refused.of("event-not-possible", event=_event_text(event), task_id=task.id, status=status)
-    action, allowed = asked
+    action, allowed = rule
     return Refused.of("wrong-state", task_id=task.id, status=status, action=action, allowed=allowed)
 
 

@@ -36,8 +36,8 @@ def _capacity(params: Params) -> str:
 
 
 def _asked_first(params: Params) -> str:
-    asked = "1 running task" if params["ahead"] == 1 else "{ahead} running tasks".format_map(params)
-    return f"{_capacity(params)}, {asked} asked for it first"
+    tasks = "1 running task" if params["ahead"] == 1 else "{ahead} running tasks".format_map(params)
+    return f"{_capacity(params)}, {tasks} asked for it first"
 
 
 def _waits_to_hold(params: Params) -> str:

@@ -15,7 +15,7 @@ class ShareLimits:
     """How much of each there may be at once; of requests also how many a second. None is no limit."""
 
     rate: Rate | None = None
-    requests: int | None = None  # that are being answered, long polls and streams not among them
+    requests: int | None = None  # under way, without long polls and streams
     threads: int | None = None  # in the store, for the requests that have a turn
     polls: int | None = None
     streams: int | None = None

@@ -32,7 +32,7 @@ def check_weight(weight: float) -> None:
 class Standing(NamedTuple):
     """Where a tenant stands; the lowest goes first.
 
-    At the same place it is the one that was served longest ago, or, of those never served, the one of the lowest rank.
+    At the same place, the one served longest ago goes first; among those never served, the lowest rank.
     """
 
     place: float
@@ -72,7 +72,7 @@ class Turns:
         return Standing(max(place, self._first.get(thing, 0.0)), served, rank, tenant_id)
 
     def _draw(self, tenant_id: int) -> float:
-        """Exponential: divided by weights, the lowest is anybody's with a chance in proportion to its weight."""
+        """Exponential: divided by weights, each tenant has the lowest with a chance in proportion to its weight."""
         if (draw := self._draws.get(tenant_id)) is None:
             if len(self._draws) >= MOST_KNOWN:
                 self._draws.clear()

@@ -19,7 +19,7 @@ class CallShares:
         self._per_host = per_host
         self._of_tenant: Counter[int] = Counter()
         self._to_host: Counter[tuple[int, str]] = Counter()
-        self.last_hosts: dict[int, str] = {}  # of each tenant; the next turn goes on behind it
+        self.last_hosts: dict[int, str] = {}  # of each tenant; the next turn begins after it
 
     @property
     def free(self) -> int:

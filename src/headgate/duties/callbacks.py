@@ -206,13 +206,13 @@ class Callbacks(Duty):
         return place or _NoDestination(gone, Delivery.DROPPED)
 
     async def _send(self, leased: Leased, place: Destination) -> None:
-        began, heard = self.monotonic(), None
+        began, outcome = self.monotonic(), None
         try:
-            attempt = heard = await self._attempt(leased, place, began)
+            attempt = outcome = await self._attempt(leased, place, began)
         except Unopened as error:  # not the receiver's fault
             attempt = Attempt(None, 0.0, clip(str(error), MOST_ERROR_BYTES))
         finally:
-            self._receivers.end(place.host, heard, self.monotonic())
+            self._receivers.end(place.host, outcome, self.monotonic())
         if not attempt.refused:
             self._logged.discard((leased.type, place.host))
         status, delay = delivery_after(attempt, leased.attempts, random_number())

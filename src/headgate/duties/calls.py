@@ -132,7 +132,7 @@ class Calls(Duty):
         return None if 200 <= reply.status < 300 else f"{method} {url} answered {reply.status}"
 
     def _client(self, call: HttpCall) -> HttpClient:
-        """The client for a call: with lookups of its tenant's own, and the list of whoever set the endpoint."""
+        """The client for a call: it looks up names for its tenant, and allows what the endpoint's owner may call."""
         if self._given_client is not None:
             return self._given_client
         key = call.tenant_id, call.http.by_tenant

@@ -2,8 +2,8 @@
 
 I12: no more is handed over than live consumers have free slots, each message names an execution as the store has it,
 and is acknowledged when the store waits for its start no longer. I13: every event of a task is on the exchange, those
-of a task in their order, and every final failure in the dead-letter queue as well. Only what nobody listens to may be
-left out: an event of the same kind, type and tenant came back after this one had happened.
+of a task in their order, and every final failure in the dead-letter queue as well. Only events without a listener may
+be left out: an event of the same kind, type and tenant came back after this one had happened.
 """
 
 from collections.abc import Iterator

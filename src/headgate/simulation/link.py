@@ -105,8 +105,8 @@ class SimulatedChannel:
         tag, now = next(self._numbers), self._broker.clock()
         self.unacknowledged[tag] = (consumer, queued)
         self._arrival = max(now + self._broker.latency, self._arrival)
-        said = queued.message
-        message = Delivered(tag, queued.returns > 0, said.message_id, said.headers.get("task_id"))
+        sent = queued.message
+        message = Delivered(tag, queued.returns > 0, sent.message_id, sent.headers.get("task_id"))
         self._to_process.append((consumer.consumer_tag, message))
         self._broker.later(self._arrival - now, self._arrive)
 

@@ -36,8 +36,8 @@ class Remains:
     @property
     def rows(self) -> list[Row]:
         """In the order of their ids, without progress that newer progress replaced."""
-        kept = (row for row in self._rows.values() if row.kind != "progress" or row.id in self._last_ids)
-        return sorted(kept, key=lambda row: row.id)
+        rows = (row for row in self._rows.values() if row.kind != "progress" or row.id in self._last_ids)
+        return sorted(rows, key=lambda row: row.id)
 
     @property
     def removed_ids(self) -> set[int]:

@@ -85,11 +85,11 @@ def fork_apart() -> int:
         os.close(ours)
         return 0
     with open(ours, "rb") as pipe:
-        told = pipe.read(LONGEST_PID)
+        digits = pipe.read(LONGEST_PID)
     os.waitpid(between, 0)  # from now on the worker is the parent of the new process
-    if not told:
+    if not digits:
         raise OSError("the system allows no more processes")
-    return int(told)
+    return int(digits)
 
 
 def become_process_of(exec_id: str) -> None:

@@ -72,26 +72,26 @@ class LoopWatch:
                 self._look()
 
     def _look(self) -> None:
-        asked, used, answered = monotonic(), time.process_time(), threading.Event()
+        sent_at, used, answer = monotonic(), time.process_time(), threading.Event()
         assert self._loop is not None
         try:
-            self._loop.call_soon_threadsafe(answered.set)
+            self._loop.call_soon_threadsafe(answer.set)
         except RuntimeError:  # the loop has ended
             self._ended.set()
             return
-        if answered.wait(BLOCKED_SECONDS):
+        if answer.wait(BLOCKED_SECONDS):
             return
         # If the whole process stood still, no handler is to blame.
-        lost = monotonic() - asked - BLOCKED_SECONDS
+        lost = monotonic() - sent_at - BLOCKED_SECONDS
         frozen = lost > BLOCKED_SECONDS and time.process_time() - used < lost / 2
-        blockage = Blockage(asked, None if frozen else self._culprit())
+        blockage = Blockage(sent_at, None if frozen else self._culprit())
         self._blockages.append(blockage)
-        self._wait_for_end(blockage, answered)
+        self._wait_for_end(blockage, answer)
         blockage.until = monotonic()
 
-    def _wait_for_end(self, blockage: Blockage, answered: threading.Event) -> None:
+    def _wait_for_end(self, blockage: Blockage, answer: threading.Event) -> None:
         logged = given_up = False
-        while not answered.wait(LOOK_SECONDS) and not self._ended.is_set():
+        while not answer.wait(LOOK_SECONDS) and not self._ended.is_set():
             blockage.by = blockage.by or self._culprit()
             seconds, by = monotonic() - blockage.since, blockage.by
             if seconds >= LOG_SECONDS and not logged:

@@ -86,7 +86,7 @@ class ProcessStarter:
                     return ForkedProcess(await self._server.fork(request, theirs)), ours
         except BaseException:
             ours.close()
-            await self.close()  # an answer that comes later would be taken for the next request's
+            await self.close()  # a late answer would look like the answer to the next request
             raise
 
 
@@ -106,7 +106,7 @@ class ForkServer:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether it has ended, or was started with another environment than this process has by now."""
+        """Whether it has ended, or was started with another environment than this process has now."""
         return self._process.returncode is not None or self._environment != os.environ
 
     async def fork(self, request: ForkRequest, connection: socket.socket) -> int:

@@ -118,10 +118,10 @@ class AgentCache:
             wanted = self._default if lease is None else lease
             with self._lock:
                 agent = self._known.get(identity)
-                asked = -1e18 if agent is None else self._asked.get(agent.worker_id, -1e18)
-                handed = -1e18 if agent is None else self._handed.get(agent.worker_id, -1e18)
-            pause = FRESH_SECONDS if handed > asked else min(wanted, ASKING_SECONDS) / 3
-            if agent is not None and monotonic() - max(asked, handed) >= pause:
+                asked_at = -1e18 if agent is None else self._asked.get(agent.worker_id, -1e18)
+                handed_at = -1e18 if agent is None else self._handed.get(agent.worker_id, -1e18)
+            pause = FRESH_SECONDS if handed_at > asked_at else min(wanted, ASKING_SECONDS) / 3
+            if agent is not None and monotonic() - max(asked_at, handed_at) >= pause:
                 due.setdefault(wanted, []).append(agent.worker_id)
         for wanted, ids in due.items():
             for worker_id in self._store.agents.renew(ids, wanted):

@@ -47,7 +47,7 @@ def settle(server: Server, who: Principal, agent_id: str, reports: Sequence[Repo
 
 
 def _holdings(server: Server, who: Principal, agent_id: str, reports: Sequence[ReportIn]) -> dict[str, Holding]:
-    """What the reports are about, by execution: as this server handed it out, or as it is read."""
+    """The executions that the reports end: as this server handed them out, or as read."""
     held, unknown = {}, []
     for report in reports:
         holding = None

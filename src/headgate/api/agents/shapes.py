@@ -1,4 +1,4 @@
-"""What agents say and are told: claims, tasks handed over, reports, answers."""
+"""Requests of agents and the answers to them: claims, tasks, reports."""
 
 from collections.abc import Mapping
 from datetime import datetime

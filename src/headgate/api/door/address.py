@@ -73,8 +73,8 @@ class TrustedProxies:
         client = plain(peer)
         if not self._networks or not self.include(client):
             return client
-        said = b",".join(value for name, value in headers if name == FORWARDED_FOR).decode("latin-1")
-        for text in reversed(said.split(",")):
+        forwarded = b",".join(value for name, value in headers if name == FORWARDED_FOR).decode("latin-1")
+        for text in reversed(forwarded.split(",")):
             address = parse_address(_without_port(text.strip()))
             if address is None:
                 break

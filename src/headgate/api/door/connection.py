@@ -141,7 +141,7 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._await("body")
-        self._all.asked(self)
+        self._all.note_request(self)
         if len(self.pipeline) >= MOST_PIPELINED or (not self.served and self.url not in HEALTH):
             self._give_up(503, TOO_MANY)
         super().on_headers_complete()

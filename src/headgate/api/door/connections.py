@@ -88,7 +88,7 @@ class Connections:
         if here.open > most + SPARE or self._open > self.limits.total + SPARE:
             new.drop()
 
-    def asked(self, client: Client) -> None:
+    def note_request(self, client: Client) -> None:
         """A connection has sent the head of a request."""
         self._networks[client.network].silent.pop(client, None)
 

@@ -58,7 +58,7 @@ def local_person(address: str | None) -> Principal:
     return Principal(LOCAL_PERSON.name, None, Role.ADMIN, address=address)
 
 
-ANONYMOUS = Principal("nobody", None, Role.READ)  # who asks whether the server lives
+ANONYMOUS = Principal("nobody", None, Role.READ)  # of health checks
 
 
 def principal_of_key(key: Key, session: str | None = None, address: str | None = None) -> Principal:

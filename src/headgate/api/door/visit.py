@@ -1,4 +1,4 @@
-"""One request while it is answered: what it uses of its key's and tenant's shares, and whether its client is there."""
+"""One request under way: what it uses of its key's and tenant's shares, and whether its client is there."""
 
 import asyncio
 from collections.abc import Hashable, Mapping
@@ -63,7 +63,7 @@ class Visit:
         return HUNG_UP in self._state or (self._hung_up is not None and self._hung_up.done())
 
     async def wait_for_hang_up(self, seconds: float) -> bool:
-        """Wait so long; whether the client is gone."""
+        """Wait for some seconds; returns whether the client is gone."""
         await asyncio.wait([self.hung_up], timeout=seconds)
         return self.hung_up.done()
 

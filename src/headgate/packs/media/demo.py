@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def begin(address: str) -> None:
-    """Submit what there is to see. `OSError` if the server's port is taken: then nobody would run it."""
+    """Submit what there is to see. `OSError` if the server's port is taken: then nothing would run it."""
     settings = demonstration.app._settings
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.create_server((settings.host, settings.port), family=family):

@@ -265,7 +265,7 @@ async def parse_collection(
     data: CollectionIn, server: Server, who: Principal, key: Key = None, sync: Sync = False, wait: Wait = None
 ) -> Json[RequestJob]:
     check_url(data.url)
-    asked = text_of([data.url, data.requires_cookie, data.ua_profile])
+    request_text = text_of([data.url, data.requires_cookie, data.ua_profile])
     new = new_request(
         "parse",
         who.allowed_tenant(None),
@@ -273,7 +273,7 @@ async def parse_collection(
         requires_cookie=data.requires_cookie,
         ua_profile=data.ua_profile,
         priority=BUTTON,
-        unique_key=f"url:{hashlib.sha256(asked.encode()).hexdigest()[:40]}",
+        unique_key=f"url:{hashlib.sha256(request_text.encode()).hexdigest()[:40]}",
     )
     return await submit_request(server, who, new, key, seconds_to_wait(sync, wait))
 

@@ -131,7 +131,7 @@ class Subscriptions(Noun):
 
     @writes
     def remove_deleted(self, db: Db, seconds: float, *, limit: int) -> int:
-        """Remove up to `limit` items of a subscription that was deleted so long ago and has no open task, and after its
+        """Remove up to `limit` items of a subscription deleted that long ago that has no open task, and after its
         last item the subscription itself. Returns how many rows were removed."""
         found = db.rows(REMOVABLE, seconds=seconds)
         if not found:
@@ -174,8 +174,8 @@ def _read(db: Db, subscription_id: int, tenant_id: int | None) -> Subscription:
 
 
 def _record(db: Db, kind: str, subscription: Subscription, actor: str) -> None:
-    about = {"object": f"subscription:{subscription.id}", "title": subscription.name}
-    record_system(db, kind, actor, json.dumps(about | {"tenant_id": subscription.tenant_id}))
+    detail = {"object": f"subscription:{subscription.id}", "title": subscription.name}
+    record_system(db, kind, actor, json.dumps(detail | {"tenant_id": subscription.tenant_id}))
 
 
 def _no_subscription(subscription_id: int) -> NotFound:

@@ -124,8 +124,8 @@ class _Reader:
         """Why it failed, without the values of cookies."""
         if self._failure is not None:
             return replace(self._failure, message=_redacted(self._failure.message, secrets))
-        kept = "\n".join(_redacted(line, secrets)[:KEPT_CHARACTERS] for line in self._kept)  # redact, then cut
-        return Failure(kept or f"yt-dlp ended with exit code {code}")
+        output = "\n".join(_redacted(line, secrets)[:KEPT_CHARACTERS] for line in self._kept)  # redact, then cut
+        return Failure(output or f"yt-dlp ended with exit code {code}")
 
 
 def _redacted(text: str, secrets: list[str]) -> str:

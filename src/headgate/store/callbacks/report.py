@@ -206,8 +206,8 @@ _OWED = (Delivery.PENDING, Delivery.BLOCKED)
 
 def _conditions(wanted: DeliveryFilter, blocked: list[str]) -> dict[str, object]:
     """What to ask of each row, by the names in `_CONDITIONS`."""
-    asked = {name: getattr(wanted, name) for name in ("tenant_id", "status", "kind", "type", "host")}
-    values: dict[str, object] = {name: value for name, value in asked.items() if value is not None}
+    filters = {name: getattr(wanted, name) for name in ("tenant_id", "status", "kind", "type", "host")}
+    values: dict[str, object] = {name: value for name, value in filters.items() if value is not None}
     for name in ("type", "host"):
         if name in values:
             check_name(name, str(values[name]), empty=True)

@@ -28,7 +28,7 @@ class Tenant(NamedTuple):
 
 
 class Tenants(Noun):
-    """Every tenant. There is no list to add one to: a tenant is known once it has submitted, or has a weight."""
+    """Every tenant. Tenants are not created: one is known once it has submitted, or has a weight."""
 
     def __init__(self, database: Database, catalog: Catalog) -> None:
         super().__init__(database)

@@ -166,10 +166,10 @@ class History(Noun):
         rows = db.rows(OLD, status=state.value, seconds=seconds, limit=limit, at=at, id=task_id)
         ids = [row[0] for row in rows]
         if ids:
-            kept = {row[0] for row in db.rows(OWED, ids=ids, seconds=OWED_SECONDS)}
+            stay = {row[0] for row in db.rows(OWED, ids=ids, seconds=OWED_SECONDS)}
             if (floor := lowest_floor(db)) is not None:
-                kept |= {row[0] for row in db.rows(NOT_HANDLED, ids=ids, floor=floor)}
-            ids = [task_id for task_id in ids if task_id not in kept]
+                stay |= {row[0] for row in db.rows(NOT_HANDLED, ids=ids, floor=floor)}
+            ids = [task_id for task_id in ids if task_id not in stay]
         for statement in FORGET if ids else ():
             db.send(statement, ids=ids)
         return _batch(len(ids), rows, limit, after)

@@ -60,7 +60,7 @@ class BrokerReport:
 
 
 class BrokerReports(Noun):
-    """How the broker is doing, as far as the store was told. The broker itself is not asked."""
+    """How the broker is doing, as far as the store knows. The broker itself is not asked."""
 
     def __init__(self, database: Database, catalog: Catalog) -> None:
         super().__init__(database)
@@ -69,16 +69,16 @@ class BrokerReports(Noun):
     @reads
     def current(self, db: Db) -> BrokerReport:
         now = clock(db)
-        told = {each: json.loads(each.detail or "{}") for each in workers(db) if each.lease_until > now}
-        leader = next((each for each in told if each.kind == "dispatcher"), None)
-        detail: dict[str, Any] = {} if leader is None else told[leader]
-        consumers = [each for each in told if told[each].get(BY_BROKER) is True]
+        details = {each: json.loads(each.detail or "{}") for each in workers(db) if each.lease_until > now}
+        leader = next((each for each in details if each.kind == "dispatcher"), None)
+        detail: dict[str, Any] = {} if leader is None else details[leader]
+        consumers = [each for each in details if details[each].get(BY_BROKER) is True]
         return BrokerReport(
             None if leader is None else Dispatching(leader.id, detail.get("process", ""), leader.started_at),
             len(consumers),
             self._queues(db, leader, consumers),
             detail.get("messages", {}),
-            _by_name((each.name, told[each]["deliveries"]) for each in told if "deliveries" in told[each]),
+            _by_name((each.name, details[each]["deliveries"]) for each in details if "deliveries" in details[each]),
             detail.get("dead_letters"),
         )
 

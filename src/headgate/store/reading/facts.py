@@ -142,10 +142,10 @@ def _server(pool: WorkerPool, task: Task, held: list[Row], now: datetime, viewer
     if slots is not None:
         # Handlers that wait lend slots; what is known of that is as old as the worker's last beat.
         slots = max(slots + (pool.lent if task.id in pool.awaited else 0), len(held))
-    asked = None if pool.asked_at is None else (now - pool.asked_at).total_seconds()
-    handed = max((moment(row[-1]) for row in held), default=None)
-    handed_since = handed is not None and pool.asked_at is not None and handed >= pool.asked_at
-    return Server(pool.agent_id or pool.name_for(viewer), slots, len(held), bool(pool.stuck), asked, handed_since)
+    asked_ago = None if pool.asked_at is None else (now - pool.asked_at).total_seconds()
+    handed_at = max((moment(row[-1]) for row in held), default=None)
+    handed_since = handed_at is not None and pool.asked_at is not None and handed_at >= pool.asked_at
+    return Server(pool.agent_id or pool.name_for(viewer), slots, len(held), bool(pool.stuck), asked_ago, handed_since)
 
 
 def _stuck(db: Db, tenant_id: int, pools: list[WorkerPool], viewer: int | None) -> dict[int, str]:

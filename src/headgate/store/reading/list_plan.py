@@ -165,7 +165,7 @@ def along(index: Index, end: str, conditions: tuple[str, ...] = ()) -> Statement
     rows may meet them: where it expects next to none, it prefers reading the table. SQLite is told the index's name. A
     condition may say `{as_bytes}` behind a text of which the locale is to know nothing.
     """
-    asked = " AND ".join(conditions) or "true"
+    condition = " AND ".join(conditions) or "true"
     names = [name for name, _ in index.columns]
     task_id = "t.id" if index.in_order else "t.id + 0"  # which no index has
     row = ", ".join([*(f"t.{name}" for name in names), task_id])
@@ -177,14 +177,14 @@ def along(index: Index, end: str, conditions: tuple[str, ...] = ()) -> Statement
         sqlite=f"""
         SELECT id FROM {index.table} {f"INDEXED BY {index.name}" if index.name else "NOT INDEXED"}
          WHERE {"".join(f"{name} = :at_{name} AND " for name in names)} id >= :since AND id < :before
-           AND {index.only} AND {asked.replace("{as_bytes}", "")}
+           AND {index.only} AND {condition.replace("{as_bytes}", "")}
          ORDER BY id DESC {end}
         """,
         postgres=f"""
         SELECT found.id FROM {places} CROSS JOIN LATERAL (
                SELECT t.id FROM {index.table} t
                 WHERE ({row}) >= ({at}:since) AND ({row}) < ({at}:before)
-                  AND {index.only} AND CASE WHEN {asked.replace("{as_bytes}", ' COLLATE "C"')} THEN true END
+                  AND {index.only} AND CASE WHEN {condition.replace("{as_bytes}", ' COLLATE "C"')} THEN true END
                 ORDER BY {order} {end}) found
          ORDER BY found.id DESC
         """,

@@ -92,9 +92,9 @@ class FamilyProgress:
             due = [row for row in page if not row[-1]]
             counts = _count(db, [row[:2] for row in due], EXACT_UP_TO) if due else {}
             untold = []
-            for parent_id, _, own, told, _ in due:
+            for parent_id, _, own, reported, _ in due:
                 progress = _progress_text(own, counts[parent_id])
-                if counts[parent_id].exact and counts[parent_id].children.ended and progress != told:
+                if counts[parent_id].exact and counts[parent_id].children.ended and progress != reported:
                     untold.append(Untold(parent_id, progress))
             return Waiting(len(page), untold, page[-1][0] if len(page) == limit else None)
 
