@@ -16,8 +16,7 @@ log = logging.getLogger("headgate.compensation")
 
 
 class Compensate(Duty):
-    """Polls when a poll is due, by a clock that all processes share, and logs its status every minute: as `info` if
-    something was found or the start queue changed since the last time, else as `debug`.
+    """Polls when a poll is due, by a clock that all processes share, and logs its status every minute.
 
     It looks at that clock at least once per base interval: another process may have moved the next poll forward.
     """
@@ -30,8 +29,6 @@ class Compensate(Duty):
         self._figures = settings.compensation
         self.pause = self._figures.base
         self._status_at: float | None = None
-        self._found = 0  # since the last line
-        self._queue_size = 0  # as the last line had it
 
     async def turn(self) -> int:
         if self._status_at is None:
@@ -42,17 +39,11 @@ class Compensate(Duty):
         if not left:
             found = await self._in_thread(poll_all, self._compensation, self._figures, self._compensation.poll)
             left = await self._in_thread(self._compensation.wait, self._figures)
-        self._found += found
         if self.monotonic() >= self._status_at:
-            self._log_status(await self._in_thread(self._compensation.status, self._figures))
+            log.info("%s", status_line(await self._in_thread(self._compensation.status, self._figures)))
             self._status_at = self.monotonic() + self._figures.status_seconds
         self.next_in = min(left, self._status_at - self.monotonic())
         return found
-
-    def _log_status(self, status: PollingStatus) -> None:
-        is_news = self._found > 0 or status.queue_size != self._queue_size
-        log.log(logging.INFO if is_news else logging.DEBUG, "%s", status_line(status))
-        self._found, self._queue_size = 0, status.queue_size
 
 
 def trigger(store: Store, figures: CompensationSettings, actor: str) -> int:
