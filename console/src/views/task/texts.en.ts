@@ -9,7 +9,7 @@ export const task = {
     ready: "Every gate is open: it starts with the next claim.",
     holds: "Resources",
     open: "open",
-    shut: "shut",
+    shut: "closed",
     holders: "held by",
     starts: "Starts",
     soon: "probably at once",

@@ -141,7 +141,7 @@ def _verdict(report: ReportIn, execution: Execution, rules: TaskType) -> Verdict
 _REASONS = {
     "overdue": "its deadline had passed",
     "lease_lost": "its agent's lease was over",
-    "given_back": "it was handed back",
+    "given_back": "it was given back",
     "compensated": "its start was not confirmed in time",
     "started": "it is another agent's",
     "scheduled": "it is another agent's",

@@ -131,7 +131,8 @@ def _counted(db: Db) -> list[Point]:
     while start < end:
         rows = happened[int(start.timestamp())]
         mark = max([mark, *(row[-1] for row in rows)])
-        points.append(_summed(db, start, mark, rows, counts(db) if start + timedelta(seconds=FINE) == end else None, now))
+        stands = counts(db) if start + timedelta(seconds=FINE) == end else None
+        points.append(_summed(db, start, mark, rows, stands, now))
         start += timedelta(seconds=FINE)
     return points
 
