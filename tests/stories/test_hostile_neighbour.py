@@ -29,7 +29,7 @@ from lab.raw_http import RawAnswer, RawClient, raw_client
 
 PATIENCE = 60.0
 POLLS, STREAMS = 4, 3
-SHARE = f"rate=60/240,polls={POLLS},streams={STREAMS}"
+SHARE = f"rate=10/400,polls={POLLS},streams={STREAMS}"
 HOSTILE, QUIET = 1, 2
 PRESS = "press"  # a lane of one, which both tenants use
 TASKS, PRESSED, SLOTS = 12, 4, 5
