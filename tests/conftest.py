@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     folders: dict[str, list[pytest.Item]] = {folder: [] for folder in LONGEST_FIRST}
     short: list[pytest.Item] = []
     for item in items:
-        folders.get(item.nodeid.split("/")[1], short).append(item)
+        folders.get(item.nodeid.removeprefix("tests/").partition("/")[0], short).append(item)
     wanted, items[:] = len(items), []
     for worker in range(workers):
         size = (wanted - len(items)) // (workers - worker)
