@@ -117,7 +117,12 @@ function Priority({ job }: { job: RequestJob }) {
   return (
     <Menu position="bottom-end" closeOnItemClick={false}>
       <Menu.Target>
-        <Button size="compact-xs" variant="subtle" aria-label={`${t.queue.priority} ${job.id}`}>
+        <Button
+          size="compact-xs"
+          variant="subtle"
+          c="var(--mantine-color-anchor)"
+          aria-label={`${t.queue.priority} ${job.id}`}
+        >
           {t.queue.priorityFace}
         </Button>
       </Menu.Target>
