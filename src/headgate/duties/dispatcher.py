@@ -24,7 +24,7 @@ from headgate.threads import InThread
 ACTOR = "system:dispatcher"
 LONGEST_PAUSE = 1.0
 BUSY_SECONDS = 0.005
-DRAINED_SECONDS = 0.01
+DRAINED_SECONDS = 0.01  # before the next look when all that waited was claimed: no wake-up may come
 LONGEST_RESEND = 300.0
 log = logging.getLogger("headgate.broker")
 _REASONS = {

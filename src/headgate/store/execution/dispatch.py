@@ -65,7 +65,10 @@ class Handover(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """What may be handed over now; `busy` and `token_in` as for a claim. `slots_left`: of every kind that there are."""
+    """What may be handed over now; `busy` and `token_in` as for a claim.
+
+    `slots_left`: all consumers have free slots even so, which means that nothing more waits for one.
+    """
 
     handovers: list[Handover]
     busy: bool = False
@@ -111,8 +114,8 @@ class Dispatch(Noun):
         return Deferred(lambda: self._dispatched(load, {each: settled(claimed) for each, claimed in claims.items()}))
 
     def _budgets(self, load: "_Load") -> Iterator[Budget]:
-        """What to claim for. First what the last claim left free, as if nothing had changed: so what the heads of
-        the queues are is asked together with how much is free now."""
+        """What to claim for. First, as a guess, what the last claim left free: so the heads of the queues are asked for
+        together with how much is free now."""
         expected = self._spare
         if expected is not None:
             yield expected
