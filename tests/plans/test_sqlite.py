@@ -11,6 +11,7 @@ from headgate.core.limits import Rate
 from headgate.core.machine import Raised, Returned
 from headgate.core.task import NewTask
 from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.claim.visits import MOST_STREAMS
 from headgate.store.store import Store, open_store
 from tests.factories import TYPES, Clock
 from tests.plans.statements import hot_statements
@@ -23,8 +24,10 @@ MEANT = {
     "claim.sqlite.HEADS": "headgate_task_ready",
     "claim.sqlite.HEADS_OF_CREATOR": "headgate_task_ready_creator",
     "claim.contract.READY_STREAMS": "headgate_task_ready",
+    "claim.contract.SOME_READY_STREAMS": "headgate_task_ready",
     "claim.sqlite.HELD_IN_LANE": "headgate_task_held",
-    "claim.sqlite.USING": "headgate_task_using",
+    "claim.visits.FULL_LANES": "headgate_task_held",
+    "claim.visits.USING": "headgate_task_using",
     "tasks.dead_letters.FLOOR": "headgate_task_stopped",
     "dead_letters.letters": "headgate_task_stopped",
     "dead_letters.letters, filtered": "headgate_task_stopped",
@@ -176,3 +179,37 @@ def test_a_day_takes_no_more_steps_with_a_hundred_thousand_waiting_than_with_ten
     for name in few:
         assert many[name] <= 2 * few[name] + 1_000, f"{name}: {few[name]} steps became {many[name]}"
         assert counted[name] <= 2 * few[name] + 1_000, f"{name}, counted: {few[name]} steps became {counted[name]}"
+
+
+def test_a_claim_takes_no_more_steps_with_thousands_of_lanes_and_rate_keys_than_with_hundreds(store):
+    """Spec: X4, X12 (once a second it takes a few more)"""
+    worker_id, steps = store.workers.register("claimer"), []
+
+    def claim() -> None:
+        assert len(store.claims.take(ClaimRequest(worker_id, 1)).executions) == 1
+
+    for count in (2 * MOST_STREAMS, 10 * MOST_STREAMS):
+        for first in range(0, count, 100):
+            store.tasks.submit_many(
+                [NewTask("plain", lane=f"{count} {n}", rate_key=f"{count} {n}") for n in range(first, first + 100)]
+            )
+        claim()
+        steps.append(steps_of(store, claim))
+    assert steps[1] <= steps[0] + 1_000
+
+
+def test_a_claim_takes_no_more_steps_with_thousands_of_idle_lanes_than_with_none(store, path):
+    """Spec: X4, X12"""
+    worker_id, steps = store.workers.register("claimer"), []
+
+    def claim() -> None:
+        assert len(store.claims.take(ClaimRequest(worker_id, 1)).executions) == 1
+
+    store.tasks.submit_many([NewTask("plain")] * 10)
+    for count in (0, 3_000):
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            names = [(f"idle {number}",) for number in range(count)]
+            connection.executemany("INSERT INTO headgate_lane (name) VALUES (?)", names)
+        claim()
+        steps.append(steps_of(store, claim))
+    assert steps[1] <= steps[0] + 100

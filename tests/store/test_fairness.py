@@ -12,7 +12,7 @@ from headgate.core.machine import Returned
 from headgate.core.task import Execution, NewTask, TaskType
 from headgate.store.catalog.tenants import Tenant
 from headgate.store.claim.contract import ClaimRequest, Outcome
-from headgate.store.claim.heads import MOST_STREAMS
+from headgate.store.claim.visits import MOST_STREAMS
 from headgate.store.store import Store, open_store
 from tests.factories import submit, worker
 

@@ -133,23 +133,23 @@ class Claims(ABC):
 
 
 # Hops over the ready index: streams that have nothing are not visited.
-READY_STREAMS = Statement(
-    """
+_READY_STREAMS = """
     WITH RECURSIVE hop(stream_id) AS (
         SELECT (SELECT t.stream_id FROM headgate_task t WHERE t.status = 'queued' AND t.stream_id > 0
                  ORDER BY t.stream_id LIMIT 1)
         UNION ALL
         SELECT (SELECT t.stream_id FROM headgate_task t WHERE t.status = 'queued' AND t.stream_id > h.stream_id
                  ORDER BY t.stream_id LIMIT 1)
-          FROM hop h WHERE h.stream_id IS NOT NULL
+          FROM hop h WHERE h.stream_id IS NOT NULL %s
     )
     SELECT stream_id FROM hop WHERE stream_id IS NOT NULL
-    """
-)
+"""
+READY_STREAMS = Statement(_READY_STREAMS % "")
+SOME_READY_STREAMS = Statement(sqlite=_READY_STREAMS % "LIMIT :most")
 # The lanes asked for, then every pause that holds now, with its scope and the seconds that are left of it.
 LANES_AND_PAUSES = Statement(
     sqlite="""
-    SELECT name, capacity, NULL, NULL FROM headgate_lane
+    SELECT name, capacity, NULL, NULL FROM headgate_lane WHERE name {in names text}
     UNION ALL
     SELECT name, NULL, scope, (until - {now}) / 1e6 FROM headgate_pause WHERE until IS NULL OR until > {now}
     """,

@@ -8,7 +8,7 @@ nothing else.
 """
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headgate.core.turns import Turn, Turns
@@ -21,6 +21,8 @@ from headgate.store.wakeup.message import News, Wakes
 LOOK_AGAIN_SECONDS = 1.0
 PAUSE_SECONDS = 10.0
 MOST_REQUESTS = 1000
+
+Places = dict[int | None, int]  # by tenant: the stream that was visited last; None: the tenant that was
 
 
 @dataclass(slots=True)
@@ -57,14 +59,16 @@ class Cursors:
         self._counted_at: dict[str, float] = {}
         self.turns = Turns(random_number)
         self._served: dict[object, tuple[int, list[Stream]]] = {}
+        self._places: dict[object, Places] = {}  # of each kind of request, or one could pass over what another visits
+        self._shut_gates: dict[str, float] = {}  # until when
+        self._surveyed_at = -1e18
         self._version = -1
 
     def served(self, catalog: Catalog, request: ClaimRequest) -> list[Stream]:
         """The streams a request is for, found once for each version of the catalog. The lock must be held."""
         if catalog.version != self._version:  # a bucket that was shut for an hour may be lifted
             self._version = catalog.version
-            self.by_stream.clear()
-            self._holders.clear()
+            self._clear()
         key = (request.types, request.categories, request.tenant_id, request.agent_id, request.assigned)
         if len(self._served) > MOST_REQUESTS and key not in self._served:  # agents may ask for anything
             self._served.clear()
@@ -73,6 +77,73 @@ class Cursors:
             streams = [stream for stream in catalog.streams.values() if request.serves(stream)]
             self._served[key] = catalog.version, streams
         return streams
+
+    def open_streams(self, catalog: Catalog, request: ClaimRequest) -> list[Stream]:
+        """The streams a request is for that are not known to be empty, or shut for a while."""
+        now, held = self.monotonic(), catalog.held
+        streams = []
+        with self.lock:
+            for stream in self.served(catalog, request):
+                if stream.id in held:
+                    continue
+                cursor = self.by_stream.get(stream.id)
+                if cursor is None:
+                    cursor = self.by_stream[stream.id] = StreamCursor()
+                if now - cursor.from_start_at >= LOOK_AGAIN_SECONDS:
+                    cursor.floor, cursor.empty, cursor.from_start_at = FIRST, False, now
+                if not cursor.empty and now >= cursor.shut_until:
+                    streams.append(stream)
+        return streams
+
+    def survey_is_due(self) -> bool:
+        with self.lock:
+            return self.monotonic() - self._surveyed_at >= LOOK_AGAIN_SECONDS
+
+    def begin_survey(self, catalog: Catalog) -> dict[int, int]:
+        """How often each stream has been woken before its tasks are looked for."""
+        with self.lock:
+            for stream_id in catalog.streams.keys() - self.by_stream.keys():
+                self.by_stream[stream_id] = StreamCursor()
+            return {stream_id: cursor.woken for stream_id, cursor in self.by_stream.items()}
+
+    def end_survey(self, queued: Collection[int], woken: Mapping[int, int]) -> None:
+        """Read what has anything queued from its start; all else is empty, unless it was woken meanwhile."""
+        now = self.monotonic()
+        with self.lock:
+            for stream_id, cursor in self.by_stream.items():
+                cursor.floor, cursor.from_start_at = FIRST, now
+                cursor.empty = stream_id not in queued and cursor.woken == woken.get(stream_id)
+            self._surveyed_at = now
+
+    def know_empty(self, stream_ids: Iterable[int]) -> None:
+        """Pass over streams that have nothing queued, until they are woken."""
+        with self.lock:
+            for stream_id in stream_ids:
+                if (cursor := self.by_stream.get(stream_id)) is not None:
+                    cursor.empty = True
+
+    def shut_for(self, seconds: Mapping[str, float]) -> None:
+        """Know for the given seconds that these gates let nothing through."""
+        now = self.monotonic()
+        with self.lock:
+            self._shut_gates |= {gate: now + left for gate, left in seconds.items()}
+
+    def shut_gates(self) -> set[str]:
+        """The gates that let nothing through now, as far as we remember."""
+        now = self.monotonic()
+        with self.lock:
+            self._shut_gates = {gate: until for gate, until in self._shut_gates.items() if until > now}
+            return set(self._shut_gates)
+
+    def places(self, request: ClaimRequest) -> Places:
+        """Where the last visit for such a request ended. The lock must be held."""
+        key = (
+            request.types, request.categories, request.tenant_id, request.creator, request.agent_id, request.assigned,
+            request.ids is None,
+        )  # fmt: skip
+        if len(self._places) > MOST_REQUESTS and key not in self._places:
+            self._places.clear()
+        return self._places.setdefault(key, {})
 
     def next_token_in(self, catalog: Catalog, request: ClaimRequest) -> float | None:
         """Seconds until a stream that a request is for, and that may have something, has a token again."""
@@ -125,6 +196,9 @@ class Cursors:
         if news.missed:
             self.forget()
         self.woken(news.wakes)
+        with self.lock:
+            for gate in news.room:
+                self._shut_gates.pop(gate, None)
 
     def woken(self, wakes: Wakes) -> None:
         """Something may be claimed again that lies before the floor."""
@@ -139,5 +213,10 @@ class Cursors:
     def forget(self) -> None:
         """Look at everything from the start next time."""
         with self.lock:
-            self.by_stream.clear()
-            self._holders.clear()
+            self._clear()
+
+    def _clear(self) -> None:
+        self.by_stream.clear()
+        self._holders.clear()
+        self._shut_gates.clear()
+        self._surveyed_at = -1e18

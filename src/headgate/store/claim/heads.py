@@ -1,20 +1,15 @@
 """The heads of the streams on PostgreSQL: read a few at a time, from where each stream was left."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 
 from headgate.core.choice import Candidate, Choice
-from headgate.core.turns import DEFAULT_WEIGHT, SLOTS, Turns, Weights
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import Stream
 from headgate.store.claim.contract import FIRST, ClaimRequest, ask_again, candidate_of, first_share
-from headgate.store.claim.cursors import LOOK_AGAIN_SECONDS, Cursors, StreamCursor
+from headgate.store.claim.cursors import Cursors, StreamCursor
 from headgate.store.claim.limits import Limits
 from headgate.store.db.statement import Db, PendingRows, Statement
-
-MOST_STREAMS = 300
 
 
 def _heads(condition: str, lock: str) -> Statement:
@@ -47,43 +42,12 @@ _HEADS = {
 }
 
 
-def worth_a_visit(catalog: Catalog, request: ClaimRequest, cursors: Cursors) -> list[Stream]:
-    """The streams that may have something for this request, as far as we remember."""
-    now = cursors.monotonic()
-    streams = []
-    with cursors.lock:
-        for stream in cursors.served(catalog, request):
-            if stream.id in catalog.held:
-                continue
-            cursor = cursors.by_stream.setdefault(stream.id, StreamCursor())
-            if now - cursor.from_start_at >= LOOK_AGAIN_SECONDS:
-                cursor.floor, cursor.empty, cursor.from_start_at = FIRST, False, now
-            if not cursor.empty and now >= cursor.shut_until:
-                streams.append(stream)
-    return streams if len(streams) <= MOST_STREAMS else _rotate(streams, cursors.turns, catalog.weights)
-
-
 def held_up(catalog: Catalog, request: ClaimRequest, cursors: Cursors) -> list[float]:
     """For how many seconds the agent's streams are not visited because its start queue lets nothing out."""
     now = cursors.monotonic()
     with cursors.lock:
         seen = [cursors.by_stream.get(stream.id) for stream in cursors.served(catalog, request) if stream.agent_id]
     return [cursor.shut_until - now for cursor in seen if cursor is not None and cursor.shut_until > now]
-
-
-def _rotate(streams: list[Stream], turns: Turns, weights: Weights) -> list[Stream]:
-    """Too many for one visit: one after the other of each tenant, beginning with the one whose turn it is."""
-    standings = {
-        tenant_id: turns.standing(SLOTS, tenant_id, weights.get(tenant_id, DEFAULT_WEIGHT))
-        for tenant_id in {stream.tenant_id for stream in streams}
-    }
-    seen: Counter[int] = Counter()
-    ranked = []
-    for stream in streams:
-        ranked.append((seen[stream.tenant_id], standings[stream.tenant_id], stream))
-        seen[stream.tenant_id] += 1
-    ranked.sort(key=itemgetter(0, 1))
-    return [stream for *_, stream in ranked[:MOST_STREAMS]]
 
 
 @dataclass(slots=True)
@@ -212,6 +176,7 @@ class Heads:
             if candidate.stream_id not in left:
                 floors[candidate.stream_id] = (candidate.priority, candidate.id)
         shut, now = self.limits.shut_for(choice), self.cursors.monotonic()
+        self.cursors.shut_for(shut)
         with self.cursors.lock:
             for stream_id, floor in floors.items():
                 cursor = self.cursors.by_stream.get(stream_id)

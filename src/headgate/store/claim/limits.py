@@ -10,7 +10,7 @@ from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import Stream
 from headgate.store.claim.agent_starts import LAST_STARTS, TRY_AGENT, number_of, room_of, waits_of
 from headgate.store.claim.contract import LANES_AND_PAUSES, ActivePauses, ClaimRequest, lanes_and_pauses
-from headgate.store.claim.cursors import Cursors
+from headgate.store.claim.cursors import LOOK_AGAIN_SECONDS, Cursors
 from headgate.store.claim.holds import HOLDS, held_and_asked
 from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, PendingRows, Statement
@@ -178,6 +178,8 @@ class Limits:
         if locked:
             self.room[gate] = max(capacity - len(held), 0)
             cursors.remember(gate, held)
+            if held and len(held) >= capacity:  # nothing is held of a rate limit
+                cursors.shut_for({gate: LOOK_AGAIN_SECONDS})
         else:
             self.room[gate], self.busy = 0, True
 

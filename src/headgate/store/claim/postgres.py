@@ -27,8 +27,9 @@ from headgate.store.claim.contract import (
     take_rows,
 )
 from headgate.store.claim.cursors import Cursors
-from headgate.store.claim.heads import Heads, held_up, worth_a_visit
+from headgate.store.claim.heads import Heads, held_up
 from headgate.store.claim.limits import Limits
+from headgate.store.claim.visits import worth_a_visit
 from headgate.store.db.columns import CLAIMED, listed
 from headgate.store.db.database import Database
 from headgate.store.db.deferred import Deferred
@@ -130,7 +131,7 @@ class PostgresClaims(Claims):
         catalog, cursors = self._catalog, self._cursors
         alive = db.send(LIVE_WORKER, worker_id=request.worker_id)
         version = db.send(VERSION)
-        streams = worth_a_visit(catalog, request, cursors)
+        streams = worth_a_visit(db, catalog, request, cursors)
         limits = Limits.of(catalog, streams, request)
         heads = Heads(db, catalog, request, cursors, limits)
         limits.ask(db, cursors)

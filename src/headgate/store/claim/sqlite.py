@@ -20,7 +20,7 @@ from headgate.store.claim.contract import (
     FIRST,
     LANES_AND_PAUSES,
     LIVE_WORKER,
-    READY_STREAMS,
+    SOME_READY_STREAMS,
     Claimed,
     ClaimRequest,
     Claims,
@@ -34,17 +34,15 @@ from headgate.store.claim.contract import (
     require_live,
 )
 from headgate.store.claim.cursors import Cursors
-from headgate.store.claim.holds import HOLDS, held_and_asked
+from headgate.store.claim.visits import MOST_STREAMS, free_resources, worth_a_visit
 from headgate.store.db.columns import OF_ROW
 from headgate.store.db.database import Database
 from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Row, Statement, clock, moment
 from headgate.store.tasks.mutex_queue import settle_queues
 
-RESOURCES = Statement("SELECT name, capacity FROM headgate_resource WHERE name {in resources text}")
 RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit WHERE name {in names text}")
 HELD_IN_LANE = Statement(f"SELECT count(*) FROM headgate_task WHERE lane = :lane AND status IN {HELD_STATES}")
-USING = Statement(f"SELECT uses FROM headgate_task WHERE uses IS NOT NULL AND status IN {HELD_STATES}")
 # All that an execution is made of is read with the head: the update then needs no answer.
 _HEAD = ", ".join((*OF_ROW, "attempt", "timeout_seconds", "create_date", "seq"))
 _SUBMITTED_AT = -2
@@ -116,25 +114,24 @@ class SqliteClaims(Claims):
         catalog.refresh(db)
         if (before := earlier_answer(db, catalog, request)) is not None:
             return before
-        streams = [
-            stream
-            for (stream_id,) in db.rows(READY_STREAMS)
-            if (stream := catalog.streams.get(stream_id)) is not None and request.serves(stream)
-        ]
+        streams = self._streams(db, request)
         if not streams:
             return Claimed([])
-        lanes, pauses = lanes_and_pauses(db.rows(LANES_AND_PAUSES))
+        names = sorted({stream.lane for stream in streams})
+        lanes, pauses = lanes_and_pauses(db.rows(LANES_AND_PAUSES, names=names))
         held = held_by(pauses, streams)
         streams = [stream for stream in streams if stream.id not in held]
         rates = {name for stream in streams for name in catalog.buckets(stream)}
         room, buckets = _room(db, {stream.lane for stream in streams}, lanes, rates, now)
         uses = {name for stream in streams for name in catalog.type(stream.type).uses}
-        free, asked = _free_resources(db, sorted(uses)) if uses else ({}, {})
+        free, asked = free_resources(db, sorted(uses)) if uses else ({}, {})
         room |= free
         starts, waits = _starts(db, request, streams)
         room |= starts
         open_streams = [stream for stream in streams if has_room(catalog.gates(stream), room)]
         heads, candidates = self._heads(db, request, open_streams, room, asked)
+        if not request.skips_some:
+            self._cursors.know_empty({stream.id for stream in open_streams} - {c.stream_id for c in candidates})
         choice = choose(candidates, room, request.limit, turns, catalog.weights, asked)
         executions = self._start(db, request, choice, heads, now)
         for name, (limit, tat) in buckets.items():
@@ -150,6 +147,18 @@ class SqliteClaims(Claims):
         opens = [wait for wait in (token_in, *held.values()) if wait is not None and wait < math.inf]
         submitted_at = [moment(heads[each.id][_SUBMITTED_AT]) for each in executions] if request.confirm else []
         return Claimed(executions, token_in=min(opens, default=None), start_in=start_in, submitted_at=submitted_at)
+
+    def _streams(self, db: Db, request: ClaimRequest) -> list[Stream]:
+        """The streams that have something queued; of too many, those that are worth a visit."""
+        catalog = self._catalog
+        ready = db.rows(SOME_READY_STREAMS, most=MOST_STREAMS + 1)
+        if len(ready) > MOST_STREAMS:
+            return worth_a_visit(db, catalog, request, self._cursors)
+        return [
+            stream
+            for (stream_id,) in ready
+            if (stream := catalog.streams.get(stream_id)) is not None and request.serves(stream)
+        ]
 
     def _heads(
         self, db: Db, request: ClaimRequest, streams: list[Stream], room: dict[str, int], asked: Asked
@@ -243,15 +252,6 @@ def _room(
         buckets[name] = limit, bound
     room |= {f"rate {name}": tokens(limit, tat, now) for name, (limit, tat) in buckets.items()}
     return room, buckets
-
-
-def _free_resources(db: Db, resources: list[str]) -> tuple[dict[str, int], Asked]:
-    """How much is left of each resource, and which running handlers wait for it."""
-    in_use, asked = held_and_asked(db.rows(HOLDS, resources=resources))
-    for (uses,) in db.rows(USING):
-        in_use.update(f"resource {name}" for name in uses.split(","))
-    limits = {f"resource {name}": capacity for name, capacity in db.rows(RESOURCES, resources=resources)}
-    return {gate: max(capacity - in_use[gate], 0) for gate, capacity in limits.items()}, asked
 
 
 def _starts(db: Db, request: ClaimRequest, streams: list[Stream]) -> tuple[dict[str, int], dict[str, float]]:
