@@ -18,7 +18,7 @@ import msgspec
 from headgate.core.compensation import CompensationSettings
 from headgate.core.errors import Invalid
 from headgate.core.keys import SHORTEST_SERVER_SECRET
-from headgate.core.limits import DeclaredLimits, declared_in_settings
+from headgate.core.limits import DeclaredLimits, MostNames, declared_in_settings, most_names
 from headgate.core.shares import KEY_SHARE, TENANT_SHARE, ShareLimits, parse_share
 
 PREFIX = "HEADGATE_"
@@ -62,6 +62,7 @@ class Settings:
     answer_seconds: float = 30.0  # after which a client that takes nothing of its answer is given up
     key_share: str = KEY_SHARE  # of a server, for each key; what is left out is as here, `none` is no limit
     tenant_share: str = TENANT_SHARE  # and for all keys of a tenant together
+    tenant_names: str = ""  # lanes, rate keys and so on that a tenant's tasks may make up; empty: as `MostNames` has it
     secret: str = field(default="", repr=False)  # or several, newest first, with commas between
     packs: str = ""  # names of the packs that are on, with commas between
     lanes: str = ""  # how many tasks of a lane run at once: mail=5,media=none
@@ -121,7 +122,7 @@ class Settings:
             raise Invalid(f"secret needs at least {SHORTEST_SERVER_SECRET} characters; separate several with commas")
         if not 0 <= self.retention_hour < 24:
             raise Invalid("retention_hour must be between 0 and 23")
-        self.compensation, self.limits, self.share_of_key, self.share_of_tenant  # noqa: B018 reading them checks them
+        self.compensation, self.limits, self.share_of_key, self.share_of_tenant, self.most_names  # noqa: B018 reading them checks them
         try:
             ZoneInfo(self.timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -148,6 +149,11 @@ class Settings:
     def share_of_tenant(self) -> ShareLimits:
         """How much of a server one tenant may use."""
         return parse_share("tenant_share", self.tenant_share, TENANT_SHARE)
+
+    @property
+    def most_names(self) -> MostNames:
+        """How many names the tasks of one tenant may make up."""
+        return most_names("tenant_names", self.tenant_names)
 
     @property
     def secrets(self) -> tuple[str, ...]:

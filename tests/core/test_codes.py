@@ -25,7 +25,7 @@ FROZEN_REFUSALS = """
     wrong-state event-not-possible task-ended unique-key-held unique-key-busy changed-meanwhile no-more-children
     parent-ended stale-execution other-agents-task start-not-confirmed start-held-back cancel-not-asked pause-not-asked
     worker-lost no-broker no-callback-owed callback-removed callback-of-cancelled schedule-overlaps type-just-edited
-    lane-in-use resource-in-use already-held resource-held
+    lane-in-use resource-in-use already-held resource-held too-many-streams too-many-resources
     server-without-keys session-not-a-key no-task no-parent task-purged no-callback no-type no-lane no-resource
     no-rate-limit no-schedule no-key no-listener no-such-address role-needed other-tenant shared-by-tenants unknown-type
     key-reused field-empty field-too-long field-not-text field-not-integer field-not-seconds field-out-of-range

@@ -1,11 +1,13 @@
 """The duty that removes streams: only what it has seen unused for a while."""
 
+from headgate.core.machine import Returned
 from headgate.core.states import FINAL
 from headgate.duties import RemoveUnusedStreams
 from headgate.settings import Settings
+from headgate.store.claim.contract import Outcome
 from headgate.threads import inline
 from tests.duties.turns import turn
-from tests.factories import sql, submit
+from tests.factories import running, sql, submit
 
 
 def count(url):
@@ -70,3 +72,29 @@ def test_streams_are_removed_a_page_a_turn(store, url):
     while turn(duty):
         counts.append(count(url))
     assert (counts, count(url)) == ([3, 1], 0)
+
+
+def test_a_lane_and_a_resource_that_nobody_set_are_removed_after_an_hour(store):
+    """Spec: X4, X12"""
+    duty, pass_time = duty_of(store)
+    before = names_of(store)
+    execution = running(store, lane="x")
+    store.holds.take(execution.id, execution.exec_id, "customer-5")
+    store.executions.settle([Outcome(execution, Returned())])
+    store.holds.sweep()
+    store.history.archive()
+    store.history.purge(FINAL, seconds=0.0)
+    turn(duty)
+    pass_time(3599.0)
+    turn(duty)
+    assert names_of(store) == before | {"x", "customer-5"}
+    pass_time(1.0)
+    turn(duty)
+    assert names_of(store) == before | {"x"}  # it had a stream until now
+    pass_time(3600.0)
+    turn(duty)
+    assert names_of(store) == before
+
+
+def names_of(store):
+    return {each.name for each in (*store.lanes.all(), *store.resources.all())}

@@ -27,7 +27,7 @@ MEANT = {
     "claim.contract.SOME_READY_STREAMS": "headgate_task_ready",
     "claim.sqlite.HELD_IN_LANE": "headgate_task_held",
     "claim.visits.FULL_LANES": "headgate_task_held",
-    "claim.visits.USING": "headgate_task_using",
+    "claim.holds.USING": "headgate_task_using",
     "tasks.dead_letters.FLOOR": "headgate_task_stopped",
     "dead_letters.letters": "headgate_task_stopped",
     "dead_letters.letters, filtered": "headgate_task_stopped",

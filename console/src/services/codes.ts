@@ -72,6 +72,8 @@ export type RefusalCode =
   | "lane-in-use"
   | "resource-in-use"
   | "resource-held"
+  | "too-many-streams"
+  | "too-many-resources"
   | "server-without-keys"
   | "session-not-a-key"
   | "no-task"

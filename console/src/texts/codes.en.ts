@@ -129,6 +129,10 @@ export const refusals = {
   "resource-in-use": (p) => `resource ${p.resource} is used by task type ${p.types}: change that first`,
   "resource-held": (p) =>
     `resource ${p.resource} is held or waited for by ${task(p)}: wait for it to end, or cancel it`,
+  "too-many-streams": (p) =>
+    `tenant ${p.tenant_id} has ${p.most} combinations of lane, type, category, rate key and agent, the maximum: use fewer lanes and rate keys`,
+  "too-many-resources": (p) =>
+    `handlers of tenant ${p.tenant_id} have named ${p.most} resources, the maximum: use fewer`,
   "server-without-keys": () => "this server has no keys: there is nothing to sign in with",
   "session-not-a-key": () => "a session cannot create another session: sign in with a key",
   "no-task": (p) => (p.task_id === undefined ? "there is no such task" : `there is no task ${p.task_id}`),

@@ -122,6 +122,9 @@ export const refusals = {
   "lane-in-use": (p) => `通道 ${p.lane} 有${p.more ? "超过 " : " "}${p.open} 个未结束的任务：请等待其结束或取消`,
   "resource-in-use": (p) => `资源 ${p.resource} 被任务类型 ${p.types} 使用：请先修改该类型`,
   "resource-held": (p) => `资源 ${p.resource} 正被${task(p)}占用或等待：请等待其结束或取消`,
+  "too-many-streams": (p) =>
+    `租户 ${p.tenant_id} 的通道、类型、类别、限流键与执行端的组合已达上限 ${p.most}：请减少通道和限流键`,
+  "too-many-resources": (p) => `租户 ${p.tenant_id} 的处理函数命名的资源已达上限 ${p.most}：请减少资源`,
   "server-without-keys": () => "此服务器没有密钥：无需登录",
   "session-not-a-key": () => "会话不能再换会话：请用密钥登录",
   "no-task": (p) => (p.task_id === undefined ? "没有这个任务" : `没有任务 ${p.task_id}`),

@@ -13,6 +13,7 @@ from headgate.core.task import check_lane, check_name
 
 DEFAULT_KEY = "key:*"  # the rate limit of every key that has none of its own
 DISK_WRITER = "disk-writer"  # a resource that every store has, for tasks that write a lot to disk
+BUILT_IN_RESOURCES = frozenset({DISK_WRITER})
 PREFIXES = ("lane:", "type:", "key:")  # how a rate limit's name begins
 MAX_CAPACITY = 1_000_000
 MAX_RATE = 100_000.0  # per second; the clock cannot tell finer
@@ -30,6 +31,35 @@ class Rate:
     def __post_init__(self) -> None:
         if not 0 < self.rate <= MAX_RATE or self.burst < 1:
             raise Invalid.of("bad-rate", most=MAX_RATE)
+
+
+USUAL_MOST_NAMES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class MostNames:
+    """How many names the tasks of one tenant may make up: streams, which are combinations of lane, type, category, rate
+    key and agent, and as many resources that handlers hold. None is no limit."""
+
+    of_tenant: int | None = USUAL_MOST_NAMES
+    of_nobody: int | None = None  # tenant 0
+
+    def of(self, tenant_id: int) -> int | None:
+        return self.of_tenant if tenant_id else self.of_nobody
+
+
+def most_names(setting: str, text: str) -> MostNames:
+    """As settings have it: a number for every tenant, or `none`; without it tenant 0 has no limit."""
+    if not text.strip():
+        return MostNames()
+    if text.strip() == NO_LIMIT:
+        return MostNames(None, None)
+    try:
+        if (most := int(text)) < 1:
+            raise ValueError(text)
+    except ValueError:
+        raise Invalid(f"{setting}: {text!r} is not a number above 0, or {NO_LIMIT}") from None
+    return MostNames(most, most)
 
 
 class LimitSource(StrEnum):

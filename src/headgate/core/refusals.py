@@ -86,6 +86,10 @@ TEXTS: Mapping[str, str | Callable[[Params], str]] = {
     "lane-in-use": _lane_in_use,
     "resource-in-use": "resource {resource} is used by task type {types}: change `uses` there first",
     "resource-held": "resource {resource} is held or waited for by task {task_id}: wait for it to end, or cancel it",
+    "too-many-streams": "tenant {tenant_id} has {most} combinations of lane, type, category, rate key and agent, the "
+    "maximum: use fewer lanes and rate keys; unused ones are removed an hour after history has forgotten their tasks",
+    "too-many-resources": "handlers of tenant {tenant_id} have named {most} resources, the maximum: use fewer; unused "
+    "ones are removed after an hour",
     # sessions: 409
     "server-without-keys": "this server has no keys: there is nothing to sign in with",
     "session-not-a-key": "a session cannot create another session: sign in with a key",

@@ -11,6 +11,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from headgate.core.errors import Invalid, Unavailable
+from headgate.core.limits import MostNames
 from headgate.environment import monotonic, utc_now
 from headgate.settings import Pooler, Settings, check_schema
 from headgate.store.access.keys import Keys
@@ -25,6 +26,7 @@ from headgate.store.catalog.rate_limits import RateLimits
 from headgate.store.catalog.resources import Resources
 from headgate.store.catalog.tenants import Tenants
 from headgate.store.catalog.types import TaskTypes
+from headgate.store.catalog.unused_names import UnusedNames
 from headgate.store.catalog.unused_streams import Streams
 from headgate.store.catalog.version import touch
 from headgate.store.claim.contract import Claims
@@ -63,13 +65,16 @@ from headgate.store.tasks.tasks import Tasks
 from headgate.store.wakeup.wakeups import Wakeups
 
 MIGRATE_SECONDS = 3600.0
+USUAL = MostNames()
 
 
 class Store:
     """Tasks, and all that decides when they run, on SQLite or PostgreSQL."""
 
-    def __init__(self, database: Database, monotonic: Callable[[], float] = monotonic) -> None:
-        catalog, cursors = Catalog(database, monotonic), Cursors(monotonic)
+    def __init__(
+        self, database: Database, monotonic: Callable[[], float] = monotonic, most_names: MostNames = USUAL
+    ) -> None:
+        catalog, cursors = Catalog(database, monotonic, most_names), Cursors(monotonic)
         self.database = database
         self.catalog = catalog
         self.wakeups = Wakeups(database.listen, first=cursors.hear)
@@ -87,6 +92,7 @@ class Store:
         self.names = Names(database, catalog)
         self.tenants = Tenants(database, catalog)
         self.streams = Streams(database)
+        self.unused_names = UnusedNames(database)
         self.schedules = Schedules(database, catalog)
         # tasks
         self.families = Families(database, catalog)
@@ -163,13 +169,15 @@ def open_store(
     *,
     pooler: Pooler = Pooler.AUTO,
     schema: str = "",
+    most_names: MostNames = USUAL,
 ) -> Store:
     """The store at `url`: `sqlite:///FILE`, `sqlite://` (in memory) or `postgresql://…`.
 
     `Unavailable` for a file that cannot be opened. `clock` replaces the wall clock, and on PostgreSQL the database's,
     for tests and simulations. Behind a `pooler` in transaction mode nothing is kept on a connection to PostgreSQL
     from one transaction to the next. `schema` is the PostgreSQL schema of its tables, whatever the
-    search_path; without one they are where the search_path finds them.
+    search_path; without one they are where the search_path finds them. `most_names` is what the tasks of one tenant may
+    make up.
     """
     check_schema(schema)
     scheme = urlsplit(url).scheme
@@ -180,15 +188,15 @@ def open_store(
         path = url.removeprefix("sqlite://").removeprefix("/") or ":memory:"
         sqlite = importlib.import_module("headgate.store.db.sqlite")  # a process pays for one driver, not for both
         try:
-            return Store(sqlite.Sqlite(path, clock or utc_now), steady)
+            return Store(sqlite.Sqlite(path, clock or utc_now), steady, most_names)
         except (OSError, sqlite.sqlite3.Error) as error:
             raise Unavailable(f"the store {path} cannot be opened: {error}") from error
     if scheme in ("postgresql", "postgres"):
         postgres = importlib.import_module("headgate.store.db.postgres")
-        return Store(postgres.Postgres(url, clock, pooler=pooler, schema=schema), steady)
+        return Store(postgres.Postgres(url, clock, pooler=pooler, schema=schema), steady, most_names)
     raise Invalid("a store's URL must begin with sqlite:// or postgresql://")
 
 
 def configured_store(settings: Settings) -> Store:
     """The store that the settings name."""
-    return open_store(settings.url, pooler=settings.pooler, schema=settings.schema)
+    return open_store(settings.url, pooler=settings.pooler, schema=settings.schema, most_names=settings.most_names)

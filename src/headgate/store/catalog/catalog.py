@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headgate.core.errors import Unavailable, UnknownType
-from headgate.core.limits import DEFAULT_KEY, bucket_of
+from headgate.core.limits import DEFAULT_KEY, MostNames, bucket_of
 from headgate.core.pause import Pause, PauseKey, last_to_end
 from headgate.core.starts import start_gate
 from headgate.core.task import NewTask, Task, TaskType
@@ -53,7 +53,8 @@ class _Known:
 class Catalog:
     """What is known about work before any of it is done; good as long as `version` stands."""
 
-    def __init__(self, database: Database, monotonic: Callable[[], float]) -> None:
+    def __init__(self, database: Database, monotonic: Callable[[], float], most_names: MostNames) -> None:
+        self.most_names = most_names
         self._known = _Known()
         self._database = database
         self._monotonic = monotonic
@@ -175,9 +176,11 @@ class Catalog:
         types = self.recent().types
         return [with_type_defaults(new, types.get(new.type) or self.known_type(new.type)) for new in tasks]
 
-    def make_streams(self, tasks: Iterable[NewTask], tries: int = TRIES) -> list[int]:
+    def make_streams(
+        self, tasks: Iterable[NewTask], tries: int = TRIES, *, most_names: MostNames | None = None
+    ) -> list[int]:
         """The ids of these tasks' streams. Makes those that are missing, in a transaction of its own: a stream must not
-        go with a submit that fails."""
+        go with a submit that fails. `Refused` if a tenant would have more than `most_names`."""
         tasks = list(tasks)
         ids, keys = self.ids, [stream_key(new) for new in tasks]
         missing = set(keys) - ids.keys()
@@ -187,9 +190,11 @@ class Catalog:
             raise Unavailable(
                 "the store's streams are not those this process knows (was it restored?): restart this process"
             )
-        self._database.write(lambda db: add_streams(db, sorted(missing)))
+        self._database.write(lambda db: add_streams(db, sorted(missing), most_names))
         self.reload()
-        return self.make_streams(tasks, tries - 1)  # what was just made may be removed, or its lane
+        return self.make_streams(
+            tasks, tries - 1, most_names=most_names
+        )  # what was just made may be removed, or its lane
 
 
 def _read(db: Db, version: int, before: _Known, now: float) -> _Known:

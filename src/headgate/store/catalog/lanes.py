@@ -19,10 +19,12 @@ from headgate.store.events.audit import PERSON, changed
 
 ADD_LANE = Statement("INSERT INTO headgate_lane (name) VALUES (:name) ON CONFLICT (name) DO NOTHING")
 LANES = Statement("SELECT name, capacity, source FROM headgate_lane WHERE name <> '*' ORDER BY name")
-SET_CAPACITY = Statement(
+PUT_LANE = Statement(
     """
-    UPDATE headgate_lane SET capacity = :capacity, source = :source
-     WHERE name = :name AND source {in replaced text} RETURNING name
+    INSERT INTO headgate_lane (name, capacity, source) VALUES (:name, :capacity, :source)
+    ON CONFLICT (name) DO UPDATE SET capacity = excluded.capacity, source = excluded.source
+     WHERE headgate_lane.source {in replaced text}
+    RETURNING name
     """
 )
 RESET = Statement("UPDATE headgate_lane SET source = 'default' WHERE name = :name RETURNING name")
@@ -122,9 +124,8 @@ def read_lanes(db: Db) -> list[Lane]:
 
 def put_lane(db: Db, lane: str, capacity: int | None, source: LimitSource, actor: str) -> None:
     """Set a lane's capacity, unless a stronger source set it."""
-    db.send(ADD_LANE, name=lane)
     before = next((found.capacity for found in read_lanes(db) if found.name == lane), None)
-    if db.rows(SET_CAPACITY, name=lane, capacity=capacity, source=source, replaced=source.replaces):
+    if db.rows(PUT_LANE, name=lane, capacity=capacity, source=source, replaced=source.replaces):
         detail = {"lane": lane, "capacity": capacity} | changed(capacity=(before, capacity))
         announce_limit(db, "capacity_changed", actor, detail)
 

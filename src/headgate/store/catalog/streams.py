@@ -2,10 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from headgate.core.limits import bucket_of
+from headgate.core.errors import Refused
+from headgate.core.limits import MostNames, bucket_of
 from headgate.core.pause import PauseKey, keys_of
 from headgate.core.task import NewTask
 from headgate.store.catalog.lanes import ADD_LANE
@@ -29,6 +30,9 @@ ADD_STREAM = Statement(
     """
 )
 
+COUNT_STREAMS = Statement(
+    "SELECT tenant_id, count(*) FROM headgate_stream WHERE tenant_id {in tenants} GROUP BY tenant_id"
+)
 STREAM = Statement("SELECT id FROM headgate_stream WHERE digest = :digest")
 
 
@@ -71,11 +75,23 @@ def digest_of(key: StreamKey) -> str:
     return hashlib.sha256(json.dumps(key).encode()).hexdigest()
 
 
-def add_streams(db: Db, keys: Iterable[StreamKey]) -> None:
-    """Make streams, and the lanes and buckets they need, unless they are there."""
+def add_streams(db: Db, keys: Collection[StreamKey], most_names: MostNames | None = None) -> None:
+    """Make streams, and the lanes and buckets they need, unless they are there.
+
+    `Refused` if one of the tenants then has more than `most_names`.
+    """
     bump(db)  # first: one after the other, so that ids are committed in their order and none is passed over
     for key in keys:
         _add_stream(db, key)
+    if most_names is not None:
+        _check_count(db, {key[0] for key in keys}, most_names)
+
+
+def _check_count(db: Db, tenants: Collection[int], most_names: MostNames) -> None:
+    limits = {tenant_id: most for tenant_id in tenants if (most := most_names.of(tenant_id)) is not None}
+    for tenant_id, count in db.rows(COUNT_STREAMS, tenants=sorted(limits)) if limits else ():
+        if count > limits[tenant_id]:
+            raise Refused.of("too-many-streams", tenant_id=tenant_id, most=limits[tenant_id])
 
 
 def _add_stream(db: Db, key: StreamKey) -> None:

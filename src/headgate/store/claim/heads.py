@@ -176,7 +176,8 @@ class Heads:
             if candidate.stream_id not in left:
                 floors[candidate.stream_id] = (candidate.priority, candidate.id)
         shut, now = self.limits.shut_for(choice), self.cursors.monotonic()
-        self.cursors.shut_for(shut)
+        if shut:
+            self.cursors.shut_for(shut)
         with self.cursors.lock:
             for stream_id, floor in floors.items():
                 cursor = self.cursors.by_stream.get(stream_id)

@@ -34,7 +34,8 @@ from headgate.store.claim.contract import (
     require_live,
 )
 from headgate.store.claim.cursors import Cursors
-from headgate.store.claim.visits import MOST_STREAMS, free_resources, worth_a_visit
+from headgate.store.claim.holds import free_resources
+from headgate.store.claim.visits import MOST_STREAMS, worth_a_visit
 from headgate.store.db.columns import OF_ROW
 from headgate.store.db.database import Database
 from headgate.store.db.indexes import HELD_STATES

@@ -9,13 +9,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain, islice, zip_longest
 
-from headgate.core.holds import Asked
 from headgate.core.turns import DEFAULT_WEIGHT, SLOTS, Weights
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import Stream
 from headgate.store.claim.contract import READY_STREAMS, ClaimRequest
 from headgate.store.claim.cursors import LOOK_AGAIN_SECONDS, Cursors, Places
-from headgate.store.claim.holds import HOLDS, held_and_asked
+from headgate.store.claim.holds import free_resources
 from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Statement
 
@@ -28,8 +27,6 @@ FULL_LANES = Statement(
      WHERE l.capacity <= (SELECT count(*) FROM headgate_task t WHERE t.lane = l.name AND t.status IN {HELD_STATES})
     """
 )
-RESOURCES = Statement("SELECT name, capacity FROM headgate_resource WHERE name {in resources text}")
-USING = Statement(f"SELECT uses FROM headgate_task WHERE uses IS NOT NULL AND status IN {HELD_STATES}")
 
 
 def worth_a_visit(db: Db, catalog: Catalog, request: ClaimRequest, cursors: Cursors) -> list[Stream]:
@@ -48,15 +45,6 @@ def worth_a_visit(db: Db, catalog: Catalog, request: ClaimRequest, cursors: Curs
         return streams
     with cursors.lock:
         return _rotate(streams, cursors.places(request), cursors, catalog.weights)
-
-
-def free_resources(db: Db, resources: Sequence[str]) -> tuple[dict[str, int], Asked]:
-    """How much is left of each resource, and which running handlers wait for it."""
-    in_use, asked = held_and_asked(db.rows(HOLDS, resources=resources))
-    for (uses,) in db.rows(USING):
-        in_use.update(f"resource {name}" for name in uses.split(","))
-    limits = {f"resource {name}": capacity for name, capacity in db.rows(RESOURCES, resources=resources)}
-    return {gate: max(capacity - in_use[gate], 0) for gate, capacity in limits.items()}, asked
 
 
 def _survey(db: Db, catalog: Catalog, cursors: Cursors) -> None:

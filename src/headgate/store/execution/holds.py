@@ -3,18 +3,23 @@
 import json
 from collections.abc import Iterable, Sequence
 
-from headgate.core.errors import StaleExecution
+from headgate.core.errors import Refused, StaleExecution
 from headgate.core.holds import Hold, Turn, circle, deadlock, has_turn
 from headgate.core.limits import check_resource
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.catalog.resources import ADD_RESOURCE
-from headgate.store.claim.holds import LIVE_HOLD
+from headgate.store.claim.holds import LIVE_HOLD, USING
 from headgate.store.db.database import Database, Noun, reads, writes
-from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import SPACE, Db, Row, Statement
 from headgate.store.reading.resource_use import HOLD_COLUMNS, ResourceUse, hold_of, holds_of, read_uses
 
 LOCK_RESOURCE = Statement("SELECT capacity FROM headgate_resource WHERE name = :resource {lock FOR NO KEY UPDATE}")
+NAMED = Statement("SELECT count(*) FROM headgate_resource WHERE tenant_id = :tenant_id AND source = 'default'")
+NAME_RESOURCE = Statement(
+    """
+    INSERT INTO headgate_resource (name, capacity, tenant_id) VALUES (:name, 1, :tenant_id)
+    ON CONFLICT (name) DO NOTHING
+    """
+)
 OWNED = Statement("SELECT tenant_id, uses FROM headgate_task WHERE id = :id AND CAST(exec_id AS text) = :exec_id")
 _ASK = """
     INSERT INTO headgate_hold (resource, task_id, exec_id, tenant_id, held, newest_task, since, keeps)
@@ -42,7 +47,6 @@ ALL = Statement(
     """
 )
 ONE_CIRCLE_AT_A_TIME = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -5)")
-USING = Statement(f"SELECT uses FROM headgate_task WHERE uses IS NOT NULL AND status IN {HELD_STATES}")
 # The head of each stream: what stands behind it cannot start before it.
 HEADS = Statement(
     sqlite="""
@@ -84,13 +88,14 @@ class Holds(Noun):
     ) -> Turn:
         """Join the line for a resource, and hold it if it is this execution's turn; asking again keeps the place.
 
-        `StaleExecution` if it no longer owns its task. A missing resource is made, as for a type that uses it. An
-        execution that let an older task go first may `insist` a moment later. `keeps` names the resources that it
-        releases only after this wait: `Deadlock`, and no place in the line, if their holders wait for each other then.
+        `StaleExecution` if it no longer owns its task. A missing resource is made, as for a type that uses it;
+        `Refused` if handlers of its tenant have made as many as they may. An execution that let an older task go first
+        may `insist` a moment later. `keeps` names the resources that it releases only after this wait: `Deadlock`, and
+        no place in the line, if their holders wait for each other then.
         """
         check_resource(resource)
         catalog = self._catalog.fresh(db)  # before the lock: no other transaction must wait for it
-        capacity = _locked_capacity(db, resource)
+        found = db.rows(LOCK_RESOURCE, resource=resource)
         own = {"id": task_id, "exec_id": exec_id}
         owned = db.rows(OWNED, **own)
         if not owned:
@@ -98,6 +103,10 @@ class Holds(Noun):
         [[tenant_id, uses]] = owned
         if resource in (uses or "").split(","):
             return Turn(None, held=True)
+        if not found:
+            _name_resource(db, resource, tenant_id, catalog.most_names.of(tenant_id))
+            found = db.rows(LOCK_RESOURCE, resource=resource)
+        [[capacity]] = found
         db.send(ASK, **own, resource=resource, tenant_id=tenant_id, keeps=json.dumps(keeps) if keeps else "")
         [mine] = [hold_of(row) for row in db.rows(OWN, **own, resource=resource)]
         if mine.held:
@@ -142,13 +151,11 @@ class Holds(Noun):
         return self._database.write(sweep)
 
 
-def _locked_capacity(db: Db, resource: str) -> int:
-    """Lock the resource until the commit, so that no other transaction takes or claims it; returns its capacity."""
-    found = db.rows(LOCK_RESOURCE, resource=resource)
-    if not found:
-        db.send(ADD_RESOURCE, name=resource)
-        found = db.rows(LOCK_RESOURCE, resource=resource)
-    return int(found[0][0])
+def _name_resource(db: Db, resource: str, tenant_id: int, most: int | None) -> None:
+    """Make a resource that a handler names; `Refused` if those of its tenant have named as many as they may."""
+    if most is not None and db.rows(NAMED, tenant_id=tenant_id)[0][0] >= most:
+        raise Refused.of("too-many-resources", tenant_id=tenant_id, most=most)
+    db.send(NAME_RESOURCE, name=resource, tenant_id=tenant_id)
 
 
 def _circle(db: Db, mine: Hold) -> list[Hold]:

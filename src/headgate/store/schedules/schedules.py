@@ -138,7 +138,8 @@ class Schedules(Noun):
         """
         schedule = self.get(schedule_id, tenant_id)
         if schedule.definition.http is None:
-            self._catalog.make_streams(self._catalog.with_type_defaults([task_for_tick(schedule, None)]))
+            new = self._catalog.with_type_defaults([task_for_tick(schedule, None)])
+            self._catalog.make_streams(new, most_names=self._catalog.most_names)
         return self._trigger(schedule_id, actor, tenant_id, once)
 
     @writes

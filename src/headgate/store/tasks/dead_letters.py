@@ -86,14 +86,14 @@ class DeadLetters:
         if task.status in FINAL:
             return self._replay_copy(task, edit, actor)
         if key not in self._catalog.ids:  # in a transaction of its own: a stream is shared
-            self._database.write(lambda db: add_streams(db, [key]))
+            self._database.write(lambda db: add_streams(db, [key], self._catalog.most_names))
         return self._database.write(lambda db: replay(db, self._catalog.fresh(db), task, edit, actor))
 
     def _replay_copy(self, task: Task, edit: Edit, actor: str) -> Task:
         changes = self._database.read(lambda db: _ready(db, self._catalog.fresh(db), task, edit))
         edited = copy_of(task)._replace(**{name: new for name, (_, new) in changes.items()})
         [copy] = self._catalog.with_type_defaults([edited])
-        [stream] = self._catalog.make_streams([copy])
+        [stream] = self._catalog.make_streams([copy], most_names=self._catalog.most_names)
 
         def replay(db: Db) -> Task:
             [made] = settled(insert(db, self._catalog, [(copy, stream)], actor))

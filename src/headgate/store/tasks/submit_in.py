@@ -171,7 +171,7 @@ def prepare(
         )
     new = with_type_defaults(new, catalog.recent().types.get(new.type, kind))
     if not database.one_writer:
-        catalog.make_streams([new])
+        catalog.make_streams([new], most_names=catalog.most_names)
     return database.read(lambda db: _joining(db, catalog, new, kind, set_fields, actor))
 
 

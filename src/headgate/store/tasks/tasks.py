@@ -80,7 +80,9 @@ class Tasks:
         for new in new_tasks:
             check_new_task(new)
         new_tasks = self._catalog.with_type_defaults(new_tasks)
-        wishes = list(zip(new_tasks, self._catalog.make_streams(new_tasks), strict=True))
+        wishes = list(
+            zip(new_tasks, self._catalog.make_streams(new_tasks, most_names=self._catalog.most_names), strict=True)
+        )
         if once is not None:
             if len({new.tenant_id for new in new_tasks}) > 1:
                 raise Invalid("all tasks of an idempotent call must have the same tenant")
@@ -221,7 +223,9 @@ class Tasks:
 
     def _copy(self, task: Task, actor: str) -> Submitted:
         new_tasks = self._catalog.with_type_defaults([copy_of(task)])
-        wishes = list(zip(new_tasks, self._catalog.make_streams(new_tasks), strict=True))
+        wishes = list(
+            zip(new_tasks, self._catalog.make_streams(new_tasks, most_names=self._catalog.most_names), strict=True)
+        )
 
         def write(db: Db) -> Submitted:
             [made] = settled(insert(db, self._catalog, wishes, actor))
