@@ -74,3 +74,11 @@ def opposite(file: str) -> None:
             time.sleep(0.01)
         with headgate.context().hold("disc"):
             pass
+
+
+@app.task(isolation="process", retry=headgate.never)
+def leaving(file: str) -> None:
+    with headgate.context().hold("disc"):
+        pass
+    while not Path(file).exists():
+        time.sleep(0.01)

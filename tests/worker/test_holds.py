@@ -6,12 +6,14 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 import headgate
 from headgate import client
+from headgate.core.errors import Unavailable
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
 from headgate.store.claim.contract import ClaimRequest
@@ -431,3 +433,108 @@ def test_a_wait_with_a_timeout_or_beside_the_block_closes_no_circle(app, busy):
         app.store.holds.release(busy.id, busy.exec_id, ["tape", DISC])
         ended(app, task)
     assert held == [None]
+
+
+@pytest.fixture(params=["coroutine", "thread", "process"])
+def leaving(request, app, apart):
+    """A task that leaves its block and goes on until a file is there; and the program it is of."""
+    if request.param == "process":
+        return apart.leaving, apart.app
+
+    if request.param == "coroutine":
+
+        @app.task(retry=headgate.never)
+        async def leaving(file: str) -> None:
+            async with headgate.context().hold(DISC):
+                pass
+            await asyncio.to_thread(until, Path(file).exists)
+
+    else:
+
+        @app.task(retry=headgate.never)
+        def leaving(file: str) -> None:
+            with headgate.context().hold(DISC):
+                pass
+            until(Path(file).exists)
+
+    return leaving, app
+
+
+@pytest.fixture
+def away(app, monkeypatch):
+    """No release reaches the store until `back` is set; each sets `tried`."""
+    release, away = app.store.holds.release, SimpleNamespace(back=threading.Event(), tried=threading.Event())
+
+    def release_if_back(*args):
+        away.tried.set()
+        if not away.back.is_set():
+            raise Unavailable("the store is away")
+        release(*args)
+
+    monkeypatch.setattr(app.store.holds, "release", release_if_back)
+    return away
+
+
+def test_leaving_a_block_while_the_store_is_away_is_no_error_and_the_release_follows(app, leaving, away, tmp_path):
+    """Spec: C3"""
+    task_function, program = leaving
+    with working(program):
+        task = task_function.submit_sync(str(tmp_path / "go"))
+        assert away.tried.wait(60)
+        assert len(line(app)) == 1
+        away.back.set()
+        until(lambda: line(app) == [])
+        assert app.store.tasks.get(task.id).status is State.RUNNING
+        (tmp_path / "go").touch()
+        ended(app, task)
+
+
+def test_what_ends_while_the_store_is_away_lets_go_with_its_end(app, leaving, away, tmp_path):
+    """Spec: C3"""
+    task_function, program = leaving
+    (tmp_path / "go").touch()
+    with working(program):
+        ended(app, task_function.submit_sync(str(tmp_path / "go")))
+        assert line(app) == []
+
+
+def test_a_wait_that_is_given_up_while_the_store_is_away_leaves_the_line_later(app, busy, away):
+    """Spec: C3"""
+    left = threading.Event()
+
+    @app.task(retry=headgate.never)
+    async def hold() -> None:
+        with suppress(TimeoutError):
+            async with headgate.context().hold(DISC, timeout_seconds=0.05):
+                raise AssertionError
+        await asyncio.to_thread(left.wait, 60)
+
+    with working(app):
+        task = hold.submit_sync()
+        assert away.tried.wait(60)
+        assert waiting(app, 1)
+        away.back.set()
+        until(lambda: waiting(app, 0))
+        left.set()
+        ended(app, task)
+
+
+def test_what_is_taken_again_is_not_released_by_the_block_before(app, away):
+    """Spec: C3"""
+    inside = []
+
+    @app.task(retry=headgate.never)
+    async def hold() -> None:
+        async with headgate.context().hold(DISC):
+            pass
+        with pytest.raises(TimeoutError, match="was not free within"):
+            async with headgate.context().hold(DISC, timeout_seconds=0.05):
+                raise AssertionError
+        away.back.set()
+        async with headgate.context().hold(DISC):
+            inside.append([hold.held for hold in await asyncio.to_thread(line, app)])
+
+    with working(app):
+        ended(app, hold.submit_sync())
+    assert inside == [[True]]
+    assert line(app) == []

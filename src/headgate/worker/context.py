@@ -192,16 +192,20 @@ class Hold:
             self._reporter.hold(self._resource, self._timeout, keeps).result()
 
     def __exit__(self, *_: object) -> None:
-        self._reporter.release(self._resource).result()
-        self._held.pop(self._resource, None)
+        try:
+            self._reporter.release(self._resource).result()
+        finally:
+            self._held.pop(self._resource, None)
 
     async def __aenter__(self) -> None:
         with self._entering() as keeps:
             await self._reporter.hold(self._resource, self._timeout, keeps)
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.shield(self._reporter.release(self._resource))
-        self._held.pop(self._resource, None)
+        try:
+            await asyncio.shield(self._reporter.release(self._resource))
+        finally:
+            self._held.pop(self._resource, None)
 
     @contextmanager
     def _entering(self) -> Iterator[list[str]]:

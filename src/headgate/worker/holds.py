@@ -5,17 +5,18 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from headgate.core.errors import HeadgateError, StaleExecution, Unavailable
 from headgate.core.holds import YIELD_SECONDS, Turn
 from headgate.environment import monotonic
-from headgate.pauses import wait
+from headgate.pauses import Backoff, wait
 from headgate.store.store import Store
 from headgate.threads import InThread
 from headgate.worker.context import Paused
 from headgate.worker.run import Run, Stop
 
+RELEASES = Backoff(0.2, 5.0, jitter=0.2)  # while the store is away
 log = logging.getLogger("headgate.worker")
 
 
@@ -69,40 +70,76 @@ class RunHolds:
         self._run = run
         self._ids = (run.execution.id, run.execution.exec_id)
         self._taken: set[str] = set()  # or about to be
+        self._releases: dict[str, asyncio.Task[None]] = {}  # under way, by resource
         self._bells: set[asyncio.Event] = set()
         run.on_pause = self._end_waits
 
     async def take(self, resource: str, timeout_seconds: float | None, keeps: Sequence[str] = ()) -> None:
         """Wait until the resource is held; `TimeoutError` if that takes too long, `Deadlock` if it would never end
         while what it `keeps` is held. A pause requested meanwhile takes effect here, as at a checkpoint."""
+        seconds = min(self._line.most_seconds, timeout_seconds or math.inf)
+        ends = monotonic() + seconds
+        if (releasing := self._releases.get(resource)) is not None:
+            await self._released(releasing, resource, seconds)
         self._taken.add(resource)
         try:
-            turn = await self._wait(resource, min(self._line.most_seconds, timeout_seconds or math.inf), keeps)
+            turn = await self._wait(resource, seconds, ends, keeps)
         except BaseException:
-            with suppress(HeadgateError):  # it ends with the execution, at the latest
-                await self.release(resource)
+            await self.release(resource)
             raise
         if turn.number is None:
             self._taken.discard(resource)
 
     async def release(self, resource: str) -> None:
-        """Release a resource; one that the type uses is released only when the execution ends."""
-        await self._release([resource] if resource in self._taken else [])
+        """Release a resource; one that the type uses is released only when the execution ends.
+
+        What the handler did with it is done: while the store is away, the release is tried again in the background.
+        """
+        if resource in self._taken:
+            self._taken.discard(resource)
+            tried = asyncio.Event()
+            self._releases[resource] = releasing = asyncio.create_task(self._release(resource, tried))
+            await tried.wait()
+            if releasing.done():
+                releasing.result()
 
     async def close(self) -> None:
         """Release everything that is still held."""
+        for releasing in self._releases.values():
+            releasing.cancel()
+        if left := sorted(self._taken | self._releases.keys()):
+            try:
+                await self._line.in_thread(self._line.store.holds.release, *self._ids, left)
+            except HeadgateError as error:
+                log.warning("resources not released before the task ends: task=%d error=%s", self._ids[0], error)
+
+    async def _release(self, resource: str, tried: asyncio.Event) -> None:
+        """Release a resource, however long the store is away; what it held ends with the execution, at the latest."""
         try:
-            await self._release(sorted(self._taken))
-        except HeadgateError as error:
-            log.warning("resources not released before the task ends: task=%d error=%s", self._ids[0], error)
+            for pause in RELEASES.pauses():
+                try:
+                    await self._line.in_thread(self._line.store.holds.release, *self._ids, [resource])
+                    return
+                except Unavailable as error:
+                    log.warning(
+                        "resource not released yet: task=%d resource=%s error=%s", self._ids[0], resource, error
+                    )
+                tried.set()
+                await asyncio.sleep(pause)
+                if self._run.ended is not None:
+                    return
+        finally:
+            del self._releases[resource]
+            tried.set()
 
-    async def _release(self, resources: list[str]) -> None:
-        if resources:
-            await self._line.in_thread(self._line.store.holds.release, *self._ids, resources)
-            self._taken -= set(resources)
+    async def _released(self, releasing: "asyncio.Task[None]", resource: str, seconds: float) -> None:
+        """Wait for a release that is under way: it must not end what is taken after it."""
+        done, _ = await asyncio.wait([releasing], timeout=None if seconds == math.inf else seconds)
+        if not done:
+            raise _late(resource, seconds)
 
-    async def _wait(self, resource: str, seconds: float, keeps: Sequence[str]) -> Turn:
-        ends, rings = monotonic() + seconds, self._line.rings
+    async def _wait(self, resource: str, seconds: float, ends: float, keeps: Sequence[str]) -> Turn:
+        rings = self._line.rings
         turn = await self._look(resource, keeps)
         if turn.held or turn.number is None:
             return turn
@@ -114,7 +151,7 @@ class RunHolds:
                 if turn.yields:
                     await asyncio.sleep(min(YIELD_SECONDS, max(left, 0.0)))
                 elif left <= 0:
-                    raise TimeoutError(f"resource {resource} was not free within {seconds:g} s")
+                    raise _late(resource, seconds)
                 elif not await self._rung(resource, turn, bell, left):
                     continue
                 bell.clear()
@@ -158,3 +195,7 @@ class RunHolds:
     def _end_waits(self) -> None:
         for bell in self._bells:
             bell.set()
+
+
+def _late(resource: str, seconds: float) -> TimeoutError:
+    return TimeoutError(f"resource {resource} was not free within {seconds:g} s")
