@@ -154,7 +154,7 @@ def test_every_curl_line_of_the_design_works_as_written(url, tmp_path):
 
 
 EXPECTED = {
-    "download": (1800, [60, 120, 240, None]),
+    "download": (1950, [60, 120, 240, None]),
     "scan": (300, [30, 30, None]),
     "associate": (120, [10, 10, None]),
     "check": (60, [5, None]),

@@ -7,6 +7,7 @@ from headgate.core.retry import Fatal
 from headgate.pack import find_packs, read_settings
 from headgate.packs.media.policy import USER_AGENTS, Request, RequestPolicy, checked_url, file_key
 from headgate.packs.media.settings import MediaSettings
+from headgate.packs.media.types import TYPES
 
 URL = "https://user:pass@example.org:8443/list/7?a=b"
 [MEDIA] = find_packs(["media"])
@@ -70,18 +71,28 @@ def test_each_command_has_the_time_that_its_variable_says():
     assert [command.seconds for command in made.values()] == [1, 2, 3, 4.5]
 
 
-def test_a_type_never_has_less_time_than_its_command():
+@pytest.mark.parametrize("turn", [60, 300])
+@pytest.mark.parametrize("command", [None, 7000])
+def test_a_type_never_has_less_time_than_its_command_and_the_waits_for_its_turn(command, turn):
     """Spec: C8, A3"""
+    named = ("EXPECTED_TOTAL_TIMEOUT", "META_CMD_TIMEOUT", "LIST_FETCH_CMD_TIMEOUT", "DOWNLOAD_CMD_TIMEOUT")
+    variables = {"YT_DLP_TURN_SECONDS": str(turn)} | ({} if command is None else dict.fromkeys(named, str(command)))
+    plain, tuned = (
+        {kind.code: kind.timeout_seconds for kind in kinds} for kinds in (TYPES, MEDIA.tuned_types(variables))
+    )
+    for code, made in commands(read_settings(MediaSettings, variables), Request(URL)).items():
+        waits = 2 if code == "download" else 1
+        assert tuned.pop(code) == max(plain[code], made.seconds + waits * turn + 30)
+    assert tuned == {"scan": 300, "associate": 120, "check": 60}
+
+
+def test_the_built_in_times_hold_where_nothing_is_set():
+    """Spec: A3"""
     known = {kind.code: kind.timeout_seconds for kind in MEDIA.tuned_types({})}
-    assert known["download"] == 1800
-    longer = {
-        "EXPECTED_TOTAL_TIMEOUT": "7001", "META_CMD_TIMEOUT": "7002", "LIST_FETCH_CMD_TIMEOUT": "7003",
-        "DOWNLOAD_CMD_TIMEOUT": "7004",
+    assert known == {
+        "expected_total": 120, "parse": 300, "list_fetch": 1800, "download": 1950,  # 1800 for its command
+        "scan": 300, "associate": 120, "check": 60,
     }  # fmt: skip
-    tuned = {kind.code: kind.timeout_seconds for kind in MEDIA.tuned_types(longer)}
-    made = commands(read_settings(MediaSettings, longer), Request(URL))
-    assert {code: tuned[code] for code in made} == {code: command.seconds for code, command in made.items()}
-    assert {code: tuned[code] for code in known if code not in made} == {"scan": 300, "associate": 120, "check": 60}
 
 
 def test_the_total_is_asked_for_without_reading_items_and_a_list_goes_on_where_it_was():

@@ -41,17 +41,20 @@ UPKEEPS = (
 )
 SCAN, ASSOCIATE, CHECK = UPKEEPS
 TYPES = (*REQUESTS, *UPKEEPS)
-_COMMANDS = {  # the command that each type runs, once in an execution
-    "expected_total": "expected_total_timeout",
-    "parse": "meta_cmd_timeout",
-    "list_fetch": "list_fetch_cmd_timeout",
-    "download": "download_cmd_timeout",
+START_SECONDS = 30.0  # for the rest of an execution: to load yt-dlp, to end it, to write down what came of it
+_COMMANDS = {  # the command that each type runs, once in an execution, and how many resources it waits for in turn
+    "expected_total": ("expected_total_timeout", 1),
+    "parse": ("meta_cmd_timeout", 1),
+    "list_fetch": ("list_fetch_cmd_timeout", 1),
+    "download": ("download_cmd_timeout", 2),
 }
 SUBSCRIPTION = EventField("subscription_id", int)
 
 
 def tuned(task_type: TaskType, settings: MediaSettings) -> TaskType:
-    """A type with at least the time that the settings give to its command."""
-    command = _COMMANDS.get(task_type.code)
-    longest = max(task_type.timeout_seconds, getattr(settings, command) if command else 0)
-    return replace(task_type, timeout_seconds=longest)
+    """A type with at least the time that the settings give to its command, after the longest wait for its turn."""
+    if task_type.code not in _COMMANDS:
+        return task_type
+    command, turns = _COMMANDS[task_type.code]
+    least = getattr(settings, command) + turns * settings.yt_dlp_turn_seconds + START_SECONDS
+    return replace(task_type, timeout_seconds=max(task_type.timeout_seconds, least))
