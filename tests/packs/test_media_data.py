@@ -1,5 +1,6 @@
 """What the media pack keeps: subscriptions, items and cookies, on both databases, written only by who owns the task."""
 
+import asyncio
 import dataclasses
 import json
 from collections.abc import Iterator
@@ -15,12 +16,15 @@ from headgate.pack import find_packs
 from headgate.pack_setup import set_up
 from headgate.packs import Statement
 from headgate.packs.media.cookies import Cookies
+from headgate.packs.media.duties import ResealCookies
 from headgate.packs.media.items import Items, ItemState, ListedItem
 from headgate.packs.media.listing import Listing, item_of
 from headgate.packs.media.subscription_tasks import SubscriptionTasks
 from headgate.packs.media.subscriptions import Subscriptions
+from headgate.settings import Settings
 from headgate.store.claim.contract import ClaimRequest, Outcome
 from headgate.store.store import Store, open_store
+from headgate.threads import inline
 
 SEALED = Statement("SELECT * FROM headgate_media_cookie")
 LIST = "https://videos.example.org/list/7"
@@ -225,6 +229,41 @@ def test_a_cookie_is_sealed_for_its_place_under_the_servers_secret(store, cookie
     with pytest.raises(Invalid, match=r"HEADGATE_SECRET.*openssl rand"):
         Cookies(store.database, Seals([])).put(0, "example.org", "SESSDATA=abc")
     assert cookies.find() == [cookie]
+
+
+def test_the_old_secret_can_go_once_the_duty_has_resealed_the_cookies(url, store, cookies, caplog):
+    """Spec: C9"""
+    made = [cookies.put(tenant_id, f"s{number}.org", f"SESSDATA={number}") for tenant_id in (0, 7) for number in (1, 2)]
+    stranger = Cookies(store.database, Seals(["of somebody else"])).put(0, "s9.org", "SESSDATA=9")
+    new = "the next secret of the server"
+    duty = ResealCookies(store, Settings(url=url, secret=f"{new},{SECRET}"), inline)
+    duty.page = 2
+    assert asyncio.run(duty.turn()) == 4
+    assert "s9.org was sealed under another HEADGATE_SECRET" in caplog.text
+    alone = Cookies(store.database, Seals([new]))
+    assert [alone.content(cookie).split()[-1] for cookie in made] == ["1", "2", "1", "2"]  # of the same revision
+    with pytest.raises(Unopened):
+        alone.content(stranger)
+    assert asyncio.run(duty.turn()) == 0
+
+
+def test_a_cookie_that_is_put_meanwhile_is_not_replaced_by_the_old_one(store, cookies, monkeypatch):
+    """Spec: C9"""
+    cookie, seals = cookies.put(0, "example.org", "SESSDATA=old"), Seals(["the next secret of the server", SECRET])
+    read = store.database.read
+
+    def read_then_put(ask):
+        rows = read(ask)
+        if rows and not put:
+            put.append(cookies.put(0, "example.org", "SESSDATA=new"))
+        return rows
+
+    put: list[Any] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(store.database, "read", read_then_put)
+        assert Cookies(store.database, seals).reseal(limit=10) == 0
+    assert cookies.content(put[0]).split()[-1] == "new"
+    assert put[0].revision == cookie.revision + 1
 
 
 def test_an_item_has_a_download_however_long_the_site_s_id_of_it_is(store):

@@ -22,6 +22,6 @@ PACK = Pack(
     migrations=__name__,
     handlers=f"{__name__}.handlers:tasks",
     routes=f"{__name__}.routes:routes",
-    duties=f"{__name__}.deletion:DUTIES",
+    duties=f"{__name__}.duties:DUTIES",
     commands=f"{__name__}.cookie_commands:COMMANDS",
 )

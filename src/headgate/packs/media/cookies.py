@@ -1,8 +1,10 @@
 """Cookies of sites, one for each: sealed, counted when they fail, and disabled when they keep failing."""
 
 import json
+import logging
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from urllib.parse import urlsplit
 
 from headgate.packs import (
@@ -14,6 +16,7 @@ from headgate.packs import (
     Row,
     Seals,
     Statement,
+    Unopened,
     fence,
     moment,
     moment_or_none,
@@ -26,6 +29,7 @@ from headgate.packs.media.cookie_text import check_site, netscape_file, sites_ab
 MOST_COOKIES = 500  # that a list shows
 MOST_CLASS = 100
 SYSTEM = "system:media"
+log = logging.getLogger("headgate.media")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,12 @@ FOR_SITES = Statement(
     """
 )
 SEALED = Statement("SELECT sealed FROM headgate_media_cookie WHERE id = :id AND revision = :revision")
+SEALED_PAGE = Statement(
+    """
+    SELECT id, tenant_id, site, sealed FROM headgate_media_cookie WHERE id > :after ORDER BY id LIMIT :limit
+    """
+)
+RESEAL = Statement("UPDATE headgate_media_cookie SET sealed = :sealed WHERE id = :id AND sealed = :before RETURNING 1")
 HOLD = Statement(
     f"""
     SELECT {_COLUMNS} FROM headgate_media_cookie
@@ -148,6 +158,31 @@ class Cookies(Noun):
             raise NotFound(f"no cookie for {site}")
         record_system(db, "cookie_deleted", actor, json.dumps({"object": f"cookie:{site}", "tenant_id": tenant_id}))
 
+    # for a duty
+
+    def reseal(self, *, limit: int) -> int:
+        """Seal under the newest HEADGATE_SECRET what was sealed under an older one, page by page; how many there were.
+        What does not open stays as it is, and is logged."""
+        resealed, after = 0, 0
+        while page := self._database.read(partial(_sealed_page, after=after, limit=limit)):
+            old = [row for row in page if not self._seals.is_current(row[3])]
+            resealed += self._reseal(old) if old else 0
+            after = page[-1][0]
+        return resealed
+
+    @writes
+    def _reseal(self, db: Db, cookies: list[Row]) -> int:
+        resealed = 0
+        for cookie_id, tenant_id, site, before in cookies:
+            place = _place(tenant_id, site)
+            try:
+                sealed = self._seals.seal(self._seals.open(before, place), place)
+            except Unopened as error:
+                log.warning("%s", error)
+            else:
+                resealed += len(db.rows(RESEAL, id=cookie_id, sealed=sealed, before=before))
+        return resealed
+
     # for an execution
 
     @reads
@@ -193,6 +228,10 @@ class Cookies(Noun):
         """The site asks for fewer requests (412): not a failure of the cookie, but worth recording."""
         tenant_id = fence(db, task_id, exec_id)
         db.send(WARN, id=cookie.id, revision=cookie.revision, tenant_id=tenant_id)
+
+
+def _sealed_page(db: Db, *, after: int, limit: int) -> list[Row]:
+    return db.rows(SEALED_PAGE, after=after, limit=limit)
 
 
 def _place(tenant_id: int, site: str) -> str:

@@ -60,6 +60,3 @@ class RemoveDeleted(Duty):
     async def turn(self) -> int:
         seconds = self._settings.retention_failed_days * 86_400
         return await self._in_thread(Subscriptions(self._store.database).remove_deleted, seconds, limit=self.page)
-
-
-DUTIES = (FinishDeletions, RemoveDeleted)
