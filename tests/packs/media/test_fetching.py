@@ -1,11 +1,15 @@
 """Requests as workers do them, by the real yt-dlp from the sample site."""
 
+from functools import partial
+
 import psutil
 
 from headgate.core.states import State
+from headgate.core.task import NewTask, TaskType
 from headgate.packs.media.fetching import download, expected_total, list_fetch, parse
 from headgate.packs.media.items import ItemState
 from headgate.packs.media.sample_site import FILE_BYTES, RETRY_AFTER
+from headgate.store.claim.contract import ClaimRequest
 from headgate.store.db.statement import Statement
 from headgate.store.reading.lists import Filter
 from tests.packs.media.conftest import yt_dlps
@@ -132,3 +136,27 @@ def test_a_list_that_failed_twice_is_taken_from_here_if_downloads_wait_for_it(cu
         ended = list_fetch.submit_sync(birds.id, away, then_download=True).wait_sync(PATIENCE)
     assert ended.result == {"listed": 0, "complete": False, "downloads": 2}
     assert len(of_type(curator, "download")) == 2
+
+
+def test_a_broken_file_is_removed_in_the_turn_of_the_download_that_replaces_it(curator, environment):
+    """Spec: C3"""
+    environment.setenv("YT_DLP_TURN_SECONDS", "0.5")
+    store, birds = curator.app.store, curator.subscribe("birds-1")
+    store.types.put(TaskType("outside"))
+    with working(curator.app, due=True):
+        assert list_fetch.submit_sync(birds.id).wait_sync(PATIENCE).status is State.SUCCEEDED
+        [item] = curator.items.find(birds.id)
+        again = partial(download.submit_sync, item.url, birds.id, item.key)
+        file = curator.library / again().wait_sync(PATIENCE).result["path"]
+        whole = file.read_bytes()
+        file.write_bytes(b"cut")
+        store.tasks.submit(NewTask("outside"))
+        worker_id = store.workers.register("outside", lease_seconds=1e6)
+        [writer] = store.claims.take(ClaimRequest(worker_id, 1, types=frozenset({"outside"}))).executions
+        assert store.holds.take(writer.id, writer.exec_id, "disk-writer").held
+        task = again()
+        until(lambda: "snoozed" in [event.kind for event in store.events.of(task.id)], PATIENCE)
+        assert file.read_bytes() == b"cut"
+        store.holds.release(writer.id, writer.exec_id, ["disk-writer"])
+        assert task.wait_sync(PATIENCE).status is State.SUCCEEDED
+    assert file.read_bytes() == whole

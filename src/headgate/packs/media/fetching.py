@@ -152,15 +152,26 @@ def download(
 
 
 def file_here(subscription_id: int | None, key: str | None) -> dict[str, Any] | None:
-    """The file of an item if it is complete; what is left of an incomplete one is removed."""
+    """The file of an item, if it is complete."""
+    item = item_with_file(subscription_id, key)
+    if item is None or library().state_of(item) is not ItemState.DOWNLOADED:
+        return None
+    return {"path": item.path, "bytes": item.bytes}
+
+
+def remove_broken(subscription_id: int | None, key: str | None) -> None:
+    """Remove an item's file if it is not complete: yt-dlp would leave it alone."""
+    item = item_with_file(subscription_id, key)
+    if item is not None and item.path is not None and library().state_of(item) is not ItemState.DOWNLOADED:
+        library().remove(item.path)
+
+
+def item_with_file(subscription_id: int | None, key: str | None) -> Item | None:
+    """The item of a subscription, if it has, or had, a file."""
     if subscription_id is None or key is None:
         return None
-    for item in items().by_keys(context().tenant_id, [key]):
-        if item.subscription_id == subscription_id and item.path is not None:
-            if library().state_of(item) is ItemState.DOWNLOADED:
-                return {"path": item.path, "bytes": item.bytes}
-            library().remove(item.path)
-    return None
+    found = items().by_keys(context().tenant_id, [key])
+    return next((item for item in found if item.subscription_id == subscription_id and item.path is not None), None)
 
 
 def fetched_file(visit: Visit, subscription_id: int | None, key: str | None) -> dict[str, Any]:
@@ -175,7 +186,10 @@ def fetched_file(visit: Visit, subscription_id: int | None, key: str | None) -> 
             paths.append(record["filepath"])
 
     folder = library().folder(subscription_id)
-    visit.run(visit.policy.download(visit.request, str(folder), key), take, writes=True)
+    visit.run(
+        visit.policy.download(visit.request, str(folder), key), take,
+        in_turn=lambda: remove_broken(subscription_id, key),
+    )  # fmt: skip
     if not paths:
         raise Fatal("there is nothing to download at this address")
     file = library().file(paths[-1])

@@ -49,11 +49,16 @@ class Visit:
         self._failure_limit = settings.cookie_failure_limit
         self._turn_seconds = settings.yt_dlp_turn_seconds
 
-    def run(self, command: Command, take: Take, *, writes: bool = False) -> None:
-        """Run a command of yt-dlp, one task at a time; `NoTurn` if other tasks run theirs for too long."""
+    def run(self, command: Command, take: Take, *, in_turn: Callable[[], None] | None = None) -> None:
+        """Run a command of yt-dlp, one task at a time; `NoTurn` if other tasks run theirs for too long.
+
+        One that writes into the library says what to do there first, `in_turn` too.
+        """
         cookie = self._cookie()
         content = None if cookie is None else self._cookies.content(cookie)
-        with self._turn(*([DISK_WRITER] if writes else []), YT_DLP):
+        with self._turn(*([DISK_WRITER] if in_turn else []), YT_DLP):
+            if in_turn:
+                in_turn()
             try:
                 run_ytdlp(command, take, content)
             except Exception as error:
