@@ -34,6 +34,7 @@ from lab.server import die_with_parent
 
 HEADS = ("the media pack", "SQLite", "PostgreSQL", "target", "")
 HEADGATE = str(Path(sys.executable).with_name("headgate"))
+HERE = "127.0.0.1"  # where the sample site is
 ITEMS = 999
 DOWNLOADS, QUICK_DOWNLOADS = 200, 8
 ROUNDS = 4  # of one after the other, so that both meet what else the machine does
@@ -72,7 +73,9 @@ class Result:
 
 
 def policy() -> RequestPolicy:
-    return RequestPolicy(MediaSettings(yt_dlp_plugin_dirs=str(PLUGINS), yt_dlp_sleep_requests=0))
+    return RequestPolicy(
+        MediaSettings(yt_dlp_plugin_dirs=str(PLUGINS), yt_dlp_sleep_requests=0, media_private_allow=HERE)
+    )
 
 
 def download_alone(site: SampleSite, count: int, folder: str) -> None:
@@ -196,6 +199,7 @@ def main() -> None:
     parser.add_argument("--downloads", type=int, default=DOWNLOADS, help="how many small files, a multiple of 4")
     parser.add_argument("--store", choices=list(NAMES), help="only this store")
     options = parser.parse_args()
+    os.environ["MEDIA_PRIVATE_ALLOW"] = HERE
     count = QUICK_DOWNLOADS if options.quick else options.downloads
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that everything is cleaned up then, too
     with places([options.store] if options.store else list(NAMES)) as found, serving() as site:

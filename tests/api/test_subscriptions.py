@@ -16,6 +16,7 @@ from headgate.packs.media.items import Items, ListedItem
 from headgate.packs.media.subscriptions import Subscriptions
 from headgate.settings import Settings
 from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.reading.lists import Filter
 from headgate.threads import inline
 
 LIST = "https://videos.example.org/list/7"
@@ -375,3 +376,19 @@ def test_a_page_of_another_site_cannot_ask_for_the_total(client):
     answer = client.get(address, headers={"Sec-Fetch-Site": "cross-site"})
     assert answer.status_code == 403
     assert client.get("/api/requests").json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    "address", ["http://169.254.169.254/latest/", "https://127.0.0.1/x", "https://me:pw@example.org/"]
+)
+def test_an_address_that_may_not_be_asked_is_refused_and_nothing_is_submitted(client, store, address):
+    """Spec: RELIABILITY T23"""
+    answers = [
+        client.post("/api/subscriptions", json={"name": "A list", "url": address}),
+        client.post("/api/subscriptions/parse-collection", json={"url": address}),
+        client.post("/api/requests/enqueue", json={"type": "download", "url": address}),
+    ]
+    assert [answer.status_code for answer in answers] == [422] * 3
+    assert all(answer.json()["detail"].startswith("url: ") for answer in answers)
+    assert all("MEDIA_PRIVATE_ALLOW" in answer.text or "cookie" in answer.text for answer in answers)
+    assert store.tasks.find(Filter()).items == []

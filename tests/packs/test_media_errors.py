@@ -43,6 +43,7 @@ def test_risk_control_is_tried_again_and_says_nothing_of_the_cookie():
         Failure("[site] 7: This video has been removed by the uploader", EXTRACTOR),
         Failure("[site] 7: Private video", EXTRACTOR),
         Failure("Unsupported URL: https://example.org/", ("UnsupportedError", *EXTRACTOR)),
+        Failure("yt-dlp may not start rtmpdump", ("DownloadError", "NotAllowed", "OSError")),
     ],
 )
 def test_what_no_other_try_can_mend_is_fatal(failure):

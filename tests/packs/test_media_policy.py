@@ -1,15 +1,17 @@
 """The one policy of requests, and the settings that it is made of: pure, so that nothing runs here."""
 
+import re
+
 import pytest
 
 from headgate.core.errors import Invalid
 from headgate.core.retry import Fatal
 from headgate.pack import find_packs, read_settings
-from headgate.packs.media.policy import USER_AGENTS, Request, RequestPolicy, checked_url, file_key
+from headgate.packs.media.policy import USER_AGENTS, Request, RequestPolicy, file_key
 from headgate.packs.media.settings import MediaSettings
 from headgate.packs.media.types import TYPES
 
-URL = "https://user:pass@example.org:8443/list/7?a=b"
+URL = "https://example.org/list/7?a=b"
 [MEDIA] = find_packs(["media"])
 
 
@@ -36,7 +38,7 @@ def test_all_four_types_have_the_same_manners():
     for command in made.values():
         assert command.arguments[-2:] == ("--", URL)  # behind it nothing can be an option
         assert value_of(command, "--user-agent") == USER_AGENTS["desktop"]
-        assert value_of(command, "--add-headers") == "Referer:https://example.org:8443/"
+        assert value_of(command, "--add-headers") == "Referer:https://example.org/"
         assert [value_of(command, name) for name in ("--retries", "--fragment-retries")] == ["5", "5"]
         assert value_of(command, "--sleep-requests") == "1.5"
         given = [command.arguments[at + 1] for at, word in enumerate(command.arguments) if word == "--extractor-args"]
@@ -112,12 +114,42 @@ def test_the_name_of_a_file_holds_its_items_key_whatever_that_is():
 
 
 @pytest.mark.parametrize(
-    "url", ["", "ytsearch:cats", "file:///etc/passwd", "--exec=ls", "http://", "https://a\nb", "http://[x"]
+    ("url", "reason"),
+    [
+        ("", "use an address that begins with https://"),
+        ("ytsearch:cats", "use an address"),
+        ("file:///etc/passwd", "use an address"),
+        ("--exec=ls", "use an address"),
+        ("http://", "use an address"),
+        ("https:///x", "use an address"),
+        ("https://example.org/" + "x" * 4096, "use an address"),
+        ("https://a\nb", "remove spaces"),
+        ("https://a/\u202eb", "remove spaces"),
+        ("http://[x", "host must be a name or an address"),
+        ("https://example.org\\@10.0.0.1/", "remove the user name"),
+        ("https://user:pass@example.org/", "remove the user name and the password, and store a cookie"),
+        ("https://example.org\\.evil/", "backslash"),
+        ("http://127.0.0.1/", "127.0.0.1 is this machine, which MEDIA_PRIVATE_ALLOW does not list"),
+        ("http://2130706433/", "is not an IPv4 address"),
+        ("http://169.254.169.254/latest/meta-data", "a link of this machine"),
+        ("http://[::ffff:10.0.0.1]/", "a private network"),
+        ("https://example.org.:443/", "ends in a dot"),
+        ("https://93.184.216.34:22/", "port 22 is none of 80, 443"),
+    ],
 )
-def test_what_is_no_address_of_the_web_is_refused(url):
-    """Spec: C7"""
-    with pytest.raises(Fatal, match=r"^url is an address"):
-        checked_url(url)
+def test_what_is_no_address_of_the_web_or_leads_where_nothing_may_go_is_refused(url, reason):
+    """Spec: C7, RELIABILITY T23"""
+    with pytest.raises(Fatal, match=f"^url: .*{re.escape(reason)}"):
+        RequestPolicy(MediaSettings()).parse(Request(url))
+
+
+def test_an_operator_says_which_private_addresses_yt_dlp_may_ask():
+    """Spec: RELIABILITY T23"""
+    policy = RequestPolicy(MediaSettings(media_private_allow="10.1.0.0/16, *:8443"))
+    for url in ("http://10.1.2.3:81/x", "https://93.184.216.34:8443/", "https://example.org/ü?a=ä"):
+        assert policy.parse(Request(url)).arguments[-1] == url
+    with pytest.raises(Fatal, match="a private network"):
+        policy.parse(Request("http://10.2.0.1/"))
 
 
 @pytest.mark.parametrize(
@@ -132,6 +164,7 @@ def test_what_is_no_address_of_the_web_is_refused(url):
         ("COOKIE_FAILURE_LIMIT", "0", "at least 1"),
         ("YT_DLP_SLEEP_REQUESTS", "-1", "at least 0"),
         ("YT_DLP_TURN_SECONDS", "0", "above 0"),
+        ("MEDIA_PRIVATE_ALLOW", "the office", "is not a network"),
     ],
 )
 def test_a_setting_that_cannot_be_meant_is_refused_by_its_name(name, value, reason):

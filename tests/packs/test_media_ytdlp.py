@@ -2,9 +2,14 @@
 
 import os
 import signal
+import socketserver
 import subprocess
 import sys
 import tempfile
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import psutil
@@ -26,7 +31,10 @@ COOKIES = (
     f"127.0.0.1\tFALSE\t/\tFALSE\t0\tmember\tyes\n127.0.0.1\tFALSE\t/\tFALSE\t0\tSESSDATA\t{CANARY}\n"
 )
 PATIENCE = 60.0
-POLICY = RequestPolicy(MediaSettings(yt_dlp_plugin_dirs=str(PLUGINS), yt_dlp_sleep_requests=0, yt_dlp_retries=0))
+SETTINGS = MediaSettings(
+    yt_dlp_plugin_dirs=str(PLUGINS), yt_dlp_sleep_requests=0, yt_dlp_retries=0, media_private_allow="127.0.0.1"
+)
+POLICY = RequestPolicy(SETTINGS)
 
 
 @pytest.fixture
@@ -128,8 +136,8 @@ def watched(popen, begun, folder):
 
 def test_an_error_that_quotes_a_cookie_is_told_without_it(cookies_folder):
     """Spec: C9"""
-    command = Command(("--ignore-config", "--", f"http://127.0.0.1:1/{CANARY}"), PATIENCE)
-    with pytest.raises(ConnectionError) as caught:
+    command = Command(("--ignore-config", "--", f"http://127.0.0.1:1/{CANARY}"), PATIENCE, SETTINGS.allowed)
+    with pytest.raises(ConnectionError, match=r"127.0.0.1:1: Connect call failed|Connection refused") as caught:
         run_ytdlp(command, lambda *_: None, COOKIES)
     assert CANARY not in str(caught.value)
     assert list(cookies_folder.iterdir()) == []
@@ -177,7 +185,9 @@ def test_yt_dlp_dies_with_whoever_started_it(site, tmp_path):
     command = POLICY.download(file_of(site, "slow-1.1"), str(tmp_path), None)
     program = (
         "from headgate.packs.media.ytdlp import run_ytdlp; from headgate.packs.media.policy import Command\n"
-        f"run_ytdlp(Command({command.arguments!r}, 60), lambda *record: print(*record, flush=True))"
+        "from headgate.packs import Allowed\n"
+        f"command = Command({command.arguments!r}, 60, Allowed.parse('127.0.0.1'))\n"
+        "run_ytdlp(command, lambda *record: print(*record, flush=True))"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -232,3 +242,94 @@ def test_a_folder_that_others_can_reach_is_no_place_for_cookies_and_stops_nobody
         left.write_text("z")
         sweep()
         assert (file.exists(), left.exists()) == (True, False)
+
+
+@pytest.fixture
+def silent_place():
+    """The address of a service that counts who connects."""
+    came = []
+
+    class Count(socketserver.BaseRequestHandler):
+        def handle(self):
+            came.append(self.client_address)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Count) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_address[1]}", came
+        server.shutdown()
+        thread.join()
+
+
+@contextmanager
+def answering(status, headers, body=b""):
+    """The address of a site that gives everybody this answer."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_redirect_to_a_forbidden_address_is_not_followed(silent_place, tmp_path):
+    """Spec: RELIABILITY T23"""
+    place, came = silent_place
+    with answering(302, {"Location": f"http://{place}/latest/meta-data"}) as here:
+        policy = RequestPolicy(replace(SETTINGS, media_private_allow=here))
+        with pytest.raises(Fatal, match=r"^127\.0\.0\.1 is this machine, which MEDIA_PRIVATE_ALLOW does not list"):
+            run_ytdlp(policy.download(Request(f"http://{here}/film"), str(tmp_path), None), lambda *_: None)
+    assert came == []
+
+
+def test_what_only_ffmpeg_can_download_is_refused(tmp_path):
+    """Spec: C9, RELIABILITY T23"""
+    stream = b'#EXTM3U\n#EXT-X-KEY:METHOD=SAMPLE-AES,URI="key"\n#EXTINF:4,\nfirst.ts\n#EXT-X-ENDLIST\n'
+    with answering(200, {"Content-Type": "application/vnd.apple.mpegurl"}, stream) as here:
+        command = POLICY.download(Request(f"http://{here}/film.m3u8"), str(tmp_path), None)
+        with pytest.raises(Fatal, match="only ffmpeg can download"):
+            run_ytdlp(command, lambda *_: None)
+
+
+PLUGIN_THAT_LEAVES = """
+import pathlib, socket, subprocess
+said = pathlib.Path({said!r}).open("a")
+for leave in (
+    lambda: socket.create_connection({place!r}),
+    lambda: socket.socket().connect({place!r}),
+    lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", {place!r}),
+    lambda: socket.getaddrinfo("example.org", 80),
+    lambda: subprocess.run(["curl", "http://%s:%s" % {place!r}]),
+):
+    try:
+        leave()
+    except OSError as error:
+        said.write(type(error).__name__ + "\\n")
+said.close()
+"""
+
+
+def test_yt_dlp_connects_to_its_proxy_only_whatever_is_loaded_into_it(site, silent_place, tmp_path):
+    """Spec: RELIABILITY T23"""
+    place, came = silent_place
+    host, port = place.split(":")
+    folder = tmp_path / "plugins" / "leaving" / "yt_dlp_plugins" / "extractor"
+    folder.mkdir(parents=True)
+    (folder / "leave.py").write_text(PLUGIN_THAT_LEAVES.format(said=str(tmp_path / "said"), place=(host, int(port))))
+    both = os.pathsep.join([str(PLUGINS), str(tmp_path / "plugins")])
+    policy = RequestPolicy(replace(SETTINGS, yt_dlp_plugin_dirs=both))
+    assert records_of(policy.parse(Request(f"{site.address}/list/birds-2")), ITEM)
+    assert (tmp_path / "said").read_text().split() == ["NotAllowed"] * 5
+    assert came == []

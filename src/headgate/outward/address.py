@@ -131,7 +131,7 @@ class Allowed:
 
     @classmethod
     def parse(cls, text: str, setting: str = SETTING) -> Self:
-        name = setting.removeprefix(PREFIX).lower()
+        name = setting.removeprefix(PREFIX).lower() if setting.startswith(PREFIX) else setting
         networks: list[tuple[Network, int | None]] = []
         ports = set(PORTS.values())
         for entry in filter(None, (part.strip() for part in text.split(","))):

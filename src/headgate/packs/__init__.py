@@ -1,7 +1,8 @@
 """The public door for packs: what is built upon the engine for one trade imports nothing of Headgate but this.
 
 `headgate.packs.web` is the other half of it, for routes. It loads the web framework, so that a pack names the module of
-its routes and does not import it.
+its routes and does not import it. `headgate.packs.cli` is for commands, `headgate.packs.outward` for programs that ask
+addresses which users name.
 """
 
 from headgate.app import Tasks
@@ -11,6 +12,7 @@ from headgate.core.retry import DiskSpaceError, Fatal, Retry, RetryPolicy, expon
 from headgate.core.states import FINAL, State, View, states_of_word, status_word
 from headgate.core.task import DEFAULT_PRIORITY, NewTask, Task, TaskType
 from headgate.duties.duty import Duty
+from headgate.outward.address import Allowed, checked_target
 from headgate.outward.sealing import Seals, Unopened
 from headgate.pack import EventField, Lane, Pack, Page, Resource, read_settings
 from headgate.store.db.database import Database, Noun, reads, writes
@@ -29,6 +31,7 @@ __all__ = [
     "LAST_ID",
     "MOST_PER_PAGE",
     "PERSON",
+    "Allowed",
     "Call",
     "Context",
     "Database",
@@ -63,6 +66,7 @@ __all__ = [
     "Unavailable",
     "Unopened",
     "View",
+    "checked_target",
     "context",
     "every",
     "exponential",

@@ -69,6 +69,7 @@ def environment(tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv("MEDIA_LIBRARY", str(tmp_path / "library"))
     monkeypatch.setenv("YT_DLP_PLUGIN_DIRS", os.pathsep.join([str(PLUGINS), str(tmp_path / "plugins")]))
+    monkeypatch.setenv("MEDIA_PRIVATE_ALLOW", "127.0.0.1")
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setenv("YT_DLP_SLEEP_REQUESTS", "0")
     monkeypatch.setenv("YT_DLP_RETRIES", "0")

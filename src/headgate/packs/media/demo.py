@@ -23,6 +23,8 @@ PORT = 8001
 COLLECTIONS = ("birds-5", "slow-3", "archive-999")
 FIRST = COLLECTIONS[:2]  # that are downloaded at once; the last is there to be asked for
 PLUGIN_VARIABLE = "YT_DLP_PLUGIN_DIRS"
+ALLOW_VARIABLE = "MEDIA_PRIVATE_ALLOW"
+HERE = "127.0.0.1"
 SECRET_FILE = Path(".headgate-demo-secret")
 
 
@@ -48,6 +50,7 @@ def main() -> None:
             site = served.enter_context(serving(options.port))
         except OSError as error:
             parser.error(f"port {options.port}: {error.strerror}; take another with --port")
+        os.environ[ALLOW_VARIABLE] = ",".join(filter(None, [HERE, os.environ.get(ALLOW_VARIABLE)]))
         if not options.bare:
             try:
                 begin(site.address)

@@ -82,7 +82,7 @@ def _without_status(failure: Failure) -> Exception:
     text, names = failure.message, failure.names
     if "GeoRestrictedError" in names or _GEO.search(text):
         return Unavailable(text)
-    if "UnsupportedError" in names:
+    if "UnsupportedError" in names or "NotAllowed" in names:
         return Fatal(text)
     if _PRIVATE.search(text):
         return Private(text)

@@ -3,10 +3,11 @@
 import hashlib
 import os
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
 
-from headgate.packs import Fatal
+from headgate.packs import Allowed, Fatal, Invalid
+from headgate.packs.media.addresses import checked_url
 from headgate.packs.media.errors import SiteError
 from headgate.packs.media.settings import MediaSettings
 
@@ -45,10 +46,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Arguments of yt-dlp, without the cookie, and the seconds that it may take."""
+    """Arguments of yt-dlp, without the cookie, the seconds that it may take, and where it may go."""
 
     arguments: tuple[str, ...]
     seconds: float
+    allowed: Allowed = field(default_factory=Allowed)  # public addresses
 
 
 class RequestPolicy:
@@ -103,35 +105,28 @@ class RequestPolicy:
         )  # fmt: skip
 
     def _command(self, request: Request, seconds: float, *arguments: str) -> Command:
-        return Command((*self._manners(request), *arguments, "--", checked_url(request.url)), seconds)
+        try:
+            url = checked_url(request.url, self.settings.allowed)
+        except Invalid as error:
+            raise Fatal(str(error)) from None
+        return Command((*self._manners(url, request), *arguments, "--", url), seconds, self.settings.allowed)
 
-    def _manners(self, request: Request) -> list[str]:
+    def _manners(self, url: str, request: Request) -> list[str]:
         settings = self.settings
         retries = str(settings.yt_dlp_retries)
-        parts = urlsplit(checked_url(request.url))
+        parts = urlsplit(url)
         return [
+            "--downloader", "m3u8:native", "--downloader", "dash:native",  # ffmpeg would not go by our proxy alone
             "--ignore-config", "--quiet", "--no-warnings", "--encoding", "utf-8",
             *(word for folder in filter(None, settings.yt_dlp_plugin_dirs.split(os.pathsep))
               for word in ("--plugin-dirs", folder)),
             *(word for each in shlex.split(settings.yt_dlp_extractor_args) for word in ("--extractor-args", each)),
             "--user-agent", self.user_agent(request),
-            "--add-headers", f"Referer:{parts.scheme}://{parts.netloc.rpartition('@')[2]}/",
+            "--add-headers", f"Referer:{parts.scheme}://{parts.netloc}/",
             "--retries", retries, "--fragment-retries", retries, "--extractor-retries", "0",
             "--retry-sleep", "exp=1:20",
             "--sleep-requests", f"{settings.yt_dlp_sleep_requests:g}", "--socket-timeout", "20",
         ]  # fmt: skip
-
-
-def checked_url(url: str) -> str:
-    """The address; `Fatal` for what is none of the web: yt-dlp takes files, searches and options as well."""
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isprintable()
-    except ValueError:
-        usable = False
-    if not usable:
-        raise Fatal("url is an address that begins with http:// or https://")
-    return url
 
 
 def file_key(key: str) -> str:

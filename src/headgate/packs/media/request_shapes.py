@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from headgate.packs import DEFAULT_PRIORITY, NewTask, Store, Task, View, status_word
+from headgate.packs.media.addresses import check_url
 from headgate.packs.media.lanes import COOKIE
 from headgate.packs.media.new_request import new_request
 from headgate.packs.media.subscription_tasks import EndedRequest, OpenRequests
@@ -32,6 +33,9 @@ class RequestIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     max_attempts: Annotated[int, Meta(ge=1, le=1000)] | None = None
 
     def new_task(self, tenant_id: int) -> NewTask:
+        """`Invalid` for an address that may not be asked for."""
+        if self.url is not None:
+            check_url(self.url)
         return new_request(
             self.type,
             tenant_id,

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, fields
 
-from headgate.packs import Invalid
+from headgate.packs import Allowed, Invalid
 
 PROFILES = ("desktop", "mobile", "alt")
 
@@ -24,6 +24,7 @@ class MediaSettings:
     yt_dlp_sleep_requests: float = 0.5  # seconds between two pages of a site
     yt_dlp_turn_seconds: float = 60.0  # that a task waits for its turn before it makes room for others
     media_library: str = "library"  # the folder that downloads go to
+    media_private_allow: str = ""  # networks that yt-dlp may ask besides public addresses
     cookie_failure_limit: int = 3  # failures in a row that disable a cookie
 
     def __post_init__(self) -> None:
@@ -39,6 +40,12 @@ class MediaSettings:
             raise Invalid("YT_DLP_TURN_SECONDS must be a number of seconds above 0")
         if not self.profiles or any(profile not in PROFILES for profile in self.profiles):
             raise Invalid(f"UA_PROFILES must be a comma-separated list of: {', '.join(PROFILES)}")
+        _ = self.allowed
+
+    @property
+    def allowed(self) -> Allowed:
+        """Where yt-dlp may go."""
+        return Allowed.parse(self.media_private_allow, "MEDIA_PRIVATE_ALLOW")
 
     @property
     def profiles(self) -> tuple[str, ...]:

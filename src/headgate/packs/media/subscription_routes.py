@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from headgate.packs import NewTask, Refused, Store
+from headgate.packs.media.addresses import check_url
 from headgate.packs.media.deletion import delete_subscription
 from headgate.packs.media.items import WANTED, Item, Items, ItemState
 from headgate.packs.media.new_request import new_request
@@ -28,7 +29,7 @@ from headgate.packs.media.request_shapes import (
 )
 from headgate.packs.media.requests import SYNC_SECONDS, requests_of, seconds_to_wait, states_of, submit_request
 from headgate.packs.media.subscription_tasks import SubscriptionTasks
-from headgate.packs.media.subscriptions import Subscription, Subscriptions, check_url
+from headgate.packs.media.subscriptions import Subscription, Subscriptions
 from headgate.packs.media.types import BUTTON
 from headgate.packs.web import (
     INT64,

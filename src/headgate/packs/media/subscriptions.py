@@ -21,10 +21,10 @@ from headgate.packs import (
     record_system,
     writes,
 )
+from headgate.packs.media.addresses import check_url
 from headgate.packs.media.subscription_tasks import REMOVABLE
 
 MOST_NAME = 255
-MOST_URL = 4096
 MOST_TOTAL = 1_000_000_000
 
 
@@ -85,15 +85,18 @@ REMOVE = Statement("DELETE FROM headgate_media_subscription WHERE id = :id AND d
 class Subscriptions(Noun):
     """All subscriptions. Those of another tenant, and deleted ones, count as absent."""
 
-    @writes
     def create(
-        self, db: Db, tenant_id: int, name: str, url: str, *, requires_cookie: bool = False, actor: str = PERSON
+        self, tenant_id: int, name: str, url: str, *, requires_cookie: bool = False, actor: str = PERSON
     ) -> Subscription:
         """A new subscription to the list at `url`."""
         check_url(url)
         if not name.strip() or len(name) > MOST_NAME or "\0" in name:
             raise Invalid(f"name: use 1 to {MOST_NAME} characters")
-        [row] = db.rows(CREATE, tenant_id=tenant_id, name=name.strip(), url=url, requires_cookie=requires_cookie)
+        return self._create(tenant_id, name.strip(), url, requires_cookie, actor)
+
+    @writes
+    def _create(self, db: Db, tenant_id: int, name: str, url: str, requires_cookie: bool, actor: str) -> Subscription:
+        [row] = db.rows(CREATE, tenant_id=tenant_id, name=name, url=url, requires_cookie=requires_cookie)
         subscription = _subscription(row)
         _record(db, "subscription_created", subscription, actor)
         return subscription
@@ -155,15 +158,6 @@ class Subscriptions(Noun):
     def mark_listed(self, db: Db, subscription_id: int, *, task_id: int, exec_id: str) -> None:
         """Its list was fetched to the end."""
         db.send(MARK_LISTED, id=subscription_id, tenant_id=fence(db, task_id, exec_id))
-
-
-def check_url(url: str) -> None:
-    """Raise `Invalid` unless it is the address of a web page."""
-    host = url.partition("://")[2].partition("/")[0]
-    if not url.startswith(("http://", "https://")) or not host or len(url) > MOST_URL:
-        raise Invalid(f"url: use an address that begins with https:// or http://, of at most {MOST_URL} characters")
-    if any(character.isspace() or not character.isprintable() for character in url):
-        raise Invalid("url: remove spaces and control characters")
 
 
 def _read(db: Db, subscription_id: int, tenant_id: int | None) -> Subscription:

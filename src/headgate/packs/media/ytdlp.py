@@ -21,6 +21,7 @@ from headgate.packs import Fatal
 from headgate.packs.media.cookie_file import cookie_file
 from headgate.packs.media.errors import Failure, error_of
 from headgate.packs.media.policy import ERROR, MARK, Command
+from headgate.packs.outward import OutwardProxy, outward_proxy
 
 SCRIPT = Path(__file__).with_name("ytdlp_process.py")
 CHUNK = 64 * 1024
@@ -28,7 +29,9 @@ LONGEST_LINE = 256 * 1024  # of a record; a longer one is dropped
 MOST_OUTPUT = 64 * 1024 * 1024
 KEPT_LINES, KEPT_CHARACTERS = 5, 500  # of what else it prints, for when it fails without a record
 SHORTEST_SECRET = 4  # redacting shorter cookie values, such as 1 or yes, would blot out unrelated words
-_PRIVATE_VARIABLES = re.compile(r"HEADGATE_(?!EXECUTION$)")  # ours: passwords of stores and brokers, the secret
+# Ours: passwords of stores and brokers, the secret. And the machine's proxies: the only one to use is ours.
+_PRIVATE_VARIABLES = re.compile(r"HEADGATE_(?!EXECUTION$)|(?i:(?:http|https|ftp|all|no)_proxy$)")
+PROXY = "MEDIA_PROXY"  # the variable that tells yt-dlp's process
 
 Take: TypeAlias = Callable[[str, Any], None]
 
@@ -37,16 +40,25 @@ def run_ytdlp(command: Command, take: Take, cookies: str | None = None) -> None:
     """Run a command of yt-dlp to its end, and pass on each record, by kind, as it comes.
 
     Raises what `errors` makes of its failure; `TimeoutError` when it takes longer than it may. `cookies` reach it by a
-    file, and no text that leaves here.
+    file, and no text that leaves here. It goes nowhere but where the command allows.
     """
     if importlib.util.find_spec("yt_dlp") is None:
         raise Fatal("yt-dlp is not installed here: pip install yt-dlp")
     secrets = _secrets_in(cookies or "")
-    with _cookie_arguments(cookies) as extra, _process([*extra, *command.arguments]) as process:
+    with (
+        outward_proxy(command.allowed) as proxy,
+        _cookie_arguments(cookies) as extra,
+        _process([*extra, *command.arguments], proxy) as process,
+    ):
         reader = _Reader(take)
         reader.read(process, command.seconds)
         if process.returncode != 0:
-            raise error_of(reader.failure(process.returncode, secrets))
+            if proxy.refusals:
+                raise Fatal(proxy.refusals[0])
+            failure = reader.failure(process.returncode, [*secrets, proxy.password])
+            if proxy.failures and failure.status is None:  # yt-dlp saw no more than a connection that broke
+                failure = replace(failure, message=f"{failure.message} ({proxy.failures[-1]})")
+            raise error_of(failure)
 
 
 @contextmanager
@@ -56,13 +68,13 @@ def _cookie_arguments(cookies: str | None) -> Iterator[list[str]]:
 
 
 @contextmanager
-def _process(arguments: list[str]) -> Iterator["subprocess.Popen[bytes]"]:
+def _process(arguments: list[str], proxy: OutwardProxy) -> Iterator["subprocess.Popen[bytes]"]:
     """yt-dlp, in a process group of its own that is gone afterwards, and dead with this process in any case."""
     environment = {name: value for name, value in os.environ.items() if not _PRIVATE_VARIABLES.match(name)}
     process = subprocess.Popen(
         [sys.executable, "-P", str(SCRIPT), str(os.getpid()), *arguments],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-        env=environment | {"PYTHONUTF8": "1"},
+        env=environment | {"PYTHONUTF8": "1", PROXY: proxy.url},
     )  # fmt: skip
     with process:
         try:

@@ -10,10 +10,18 @@ import json
 import os
 import signal
 import sys
+from typing import Any
+from urllib.parse import urlsplit
 
 import yt_dlp
+from yt_dlp.downloader.external import ExternalFD
 from yt_dlp.networking.exceptions import HTTPError
 
+PROXY = "MEDIA_PROXY"
+PROGRAMS = ("ffmpeg", "ffprobe", "deno")  # that work on files and scripts that are here
+_PROXY_HEADER = "Ytdl-Request-Proxy"  # yt-dlp goes by it, and an address can smuggle it in
+_TO_ADDRESSES = ("socket.connect", "socket.sendto", "socket.sendmsg")
+_LOOKUPS = ("socket.getaddrinfo", "socket.gethostbyname")
 _SET_DEATH_SIGNAL = 1
 _DEEPEST = 10
 
@@ -53,8 +61,39 @@ def report(message: str, error: BaseException | None) -> None:
     print(f"\nheadgate:error {json.dumps(record)}", flush=True)
 
 
+class NotAllowed(OSError):
+    """Something that would go past the proxy."""
+
+
+def keep_to(proxy: str) -> None:
+    """Let this process connect to its proxy only, and start no program that asks the network by itself."""
+    parts = urlsplit(proxy)
+    place = (parts.hostname, parts.port)
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in _TO_ADDRESSES and arguments[1] not in (place, None):
+            raise NotAllowed(f"yt-dlp may not connect to {arguments[1]} by itself")
+        if event in _LOOKUPS and arguments[0] != place[0]:
+            raise NotAllowed(f"yt-dlp may not look up {arguments[0]} by itself")
+        if event == "subprocess.Popen" and os.path.basename(os.fsdecode(arguments[0])) not in PROGRAMS:
+            raise NotAllowed(f"yt-dlp may not start {os.fsdecode(arguments[0])}")
+
+    sys.addaudithook(watch)
+
+
+def refuse_download(*_: Any) -> bool:
+    """In place of ffmpeg's downloads: it would ask what it likes, with the cookie among its arguments."""
+    raise NotAllowed("live streams, and others that only ffmpeg can download, are not downloaded here")
+
+
 class ReportingYoutubeDL(yt_dlp.YoutubeDL):  # type: ignore[misc]
-    """yt-dlp, whose errors are reported as records too."""
+    """yt-dlp, whose errors are reported as records too, and whose requests all go by its proxy."""
+
+    def urlopen(self, request: Any) -> Any:
+        if not isinstance(request, str):
+            request.headers.pop(_PROXY_HEADER, None)
+            request.proxies = {}
+        return super().urlopen(request)
 
     def trouble(self, message: str | None = None, tb: str | None = None, is_error: bool = True) -> None:
         if is_error:
@@ -65,8 +104,11 @@ class ReportingYoutubeDL(yt_dlp.YoutubeDL):  # type: ignore[misc]
 def main() -> None:
     die_with(int(sys.argv[1]))
     yt_dlp.YoutubeDL = ReportingYoutubeDL  # which its own command line uses
+    ExternalFD.real_download = refuse_download
+    proxy = os.environ.pop(PROXY)
+    keep_to(proxy)
     try:
-        yt_dlp.main(sys.argv[2:])
+        yt_dlp.main(["--proxy", proxy, *sys.argv[2:]])
     except Exception as error:  # one that yt-dlp did not expect; a disk that is full comes here
         report(f"{type(error).__name__}: {error}", error)
         sys.exit(1)

@@ -1,0 +1,189 @@
+"""A proxy for another program that asks addresses which users name: every connection of it is judged on its way.
+
+It listens on the loopback, for as long as that program runs, and wants a password that only that program is told.
+"""
+
+import asyncio
+import re
+import socket
+import struct
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from hmac import compare_digest
+from secrets import token_hex
+
+from headgate.core.errors import Invalid
+from headgate.outward.address import Allowed, HttpTarget, parse_url
+from headgate.outward.client import CONNECT_SECONDS, NoReply, NotAllowed, OutwardClient, Resolve
+
+MOST_HEAD = 64 * 1024
+HEAD_SECONDS = 10.0
+MOST_CONNECTIONS = 64  # at once; more of them wait
+CHUNK = 64 * 1024
+USER = "headgate"
+_ABSOLUTE = re.compile(r"(http://[^/?#]*)([^#]*)", re.ASCII | re.IGNORECASE)
+_HOP_BY_HOP = ("connection", "keep-alive", "proxy-authorization", "proxy-connection")
+
+
+class _Refused(Exception):
+    """What the client is told instead of an answer."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class OutwardProxy:
+    """Takes CONNECT, and requests for `http:` addresses. Names are looked up here, and the connection goes to one of
+    the judged addresses, so that redirects and changing answers of name servers lead nowhere else.
+
+    `refusals` says what was not allowed, `failures` which connections did not come about.
+    """
+
+    def __init__(self, allow: Allowed, resolve: Resolve | None = None) -> None:
+        self.refusals: list[str] = []
+        self.failures: list[str] = []
+        self.password = token_hex(16)
+        self.url = ""
+        self._judge = OutwardClient(allow, resolve=resolve)
+        self._room = asyncio.Semaphore(MOST_CONNECTIONS)
+        self._over = asyncio.Event()
+
+    async def serve(self, begun: "Future[asyncio.AbstractEventLoop]") -> None:
+        """Serve until `end`."""
+        try:
+            server = await asyncio.start_server(self._converse, "127.0.0.1", 0, limit=MOST_HEAD)
+        except BaseException as error:
+            begun.set_exception(error)
+            raise
+        self.url = f"http://{USER}:{self.password}@127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        begun.set_result(asyncio.get_running_loop())
+        await self._over.wait()
+        server.close()
+
+    def end(self) -> None:
+        self._over.set()
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with self._room:
+            try:
+                await self._answer(reader, writer)
+            except _Refused as refused:
+                reason = str(refused).encode("ascii", "replace").decode()
+                writer.write(
+                    f"HTTP/1.1 {refused.status} {reason}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
+                )
+            except OSError:
+                _reset(writer)
+            finally:
+                writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        method, url, version, headers = await self._head(reader)
+        target, path = _target(method, url)
+        far_reader, far_writer = await self._connect(target)
+        try:
+            if method == "CONNECT":
+                writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            else:
+                head = [f"{method} {path} {version}", *headers, "Connection: close", "", ""]
+                far_writer.write("\r\n".join(head).encode("latin-1"))
+            await _pass_on((reader, far_writer), (far_reader, writer))
+        finally:
+            far_writer.close()
+
+    async def _head(self, reader: asyncio.StreamReader) -> tuple[str, str, str, list[str]]:
+        """The request line, and the headers that are not for us; refused without the password."""
+        try:
+            async with asyncio.timeout(HEAD_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            raise _Refused(400, "no whole request") from None
+        first, *headers = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+        named = [(line.partition(":")[0].strip().lower(), line) for line in headers]
+        given = [line.partition(":")[2].strip() for name, line in named if name == "proxy-authorization"]
+        wanted = "Basic " + b64encode(f"{USER}:{self.password}".encode()).decode()
+        if not any(compare_digest(each.encode(), wanted.encode()) for each in given):
+            raise _Refused(407, "the proxy wants its password")
+        words = first.split(" ")
+        if len(words) != 3:
+            raise _Refused(400, "not an HTTP request")
+        return words[0], words[1], words[2], [line for name, line in named if name not in _HOP_BY_HOP]
+
+    async def _connect(self, target: HttpTarget) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        failure = timed_out = f"no connection within {CONNECT_SECONDS:g} s"
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                for address in await self._judge.allowed_addresses(target):
+                    try:
+                        return await asyncio.open_connection(
+                            str(address), target.port, limit=CHUNK, flags=socket.AI_NUMERICHOST
+                        )
+                    except OSError as error:
+                        failure = error.strerror or "no connection"
+        except NotAllowed as error:
+            self.refusals.append(str(error))
+            raise _Refused(403, str(error)) from None
+        except NoReply as error:
+            failure = str(error)
+        except TimeoutError:
+            failure = timed_out
+        self.failures.append(f"{target.authority}: {failure}")
+        raise ConnectionError
+
+
+@contextmanager
+def outward_proxy(allow: Allowed, resolve: Resolve | None = None) -> Iterator[OutwardProxy]:
+    """A proxy that runs in a thread of this process until the block ends."""
+    proxy, begun = OutwardProxy(allow, resolve), Future[asyncio.AbstractEventLoop]()
+    thread = threading.Thread(target=lambda: asyncio.run(proxy.serve(begun)), name="headgate proxy", daemon=True)
+    thread.start()
+    loop = begun.result()
+    try:
+        yield proxy
+    finally:
+        loop.call_soon_threadsafe(proxy.end)
+        thread.join()
+
+
+def _target(method: str, url: str) -> tuple[HttpTarget, str]:
+    """Where a request goes, and the path that it asks for there."""
+    if method == "CONNECT":
+        address, path = f"https://{url}", ""
+    elif found := _ABSOLUTE.fullmatch(url.partition("#")[0]):
+        address, path = found.groups()
+    else:
+        raise _Refused(403, "only http and https are passed on")
+    try:
+        return parse_url(f"{address}/"), path if path.startswith("/") else f"/{path}"
+    except Invalid as error:
+        raise _Refused(403, str(error)) from None
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """End a connection as one that broke: what has come of an answer is not to look like all of it."""
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+async def _pass_on(*ways: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
+    """Copy both ways until one of them ends. Raises the error that it ended by."""
+    copying = [asyncio.ensure_future(_copy(*way)) for way in ways]
+    try:
+        done, _ = await asyncio.wait(copying, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in copying:
+            each.cancel()
+        with suppress(OSError, asyncio.CancelledError):
+            await asyncio.gather(*copying, return_exceptions=True)
+    for each in done:
+        each.result()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(CHUNK):
+        writer.write(data)
+        await writer.drain()

@@ -1,0 +1,151 @@
+"""The proxy for programs that ask addresses which users name, on real sockets."""
+
+import socket
+import struct
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+
+from headgate.outward.address import Allowed
+from headgate.outward.client import Resolve
+from headgate.outward.proxy import USER, OutwardProxy, outward_proxy
+
+HERE = Allowed.parse("127.0.0.1", "ALLOW")
+PATIENCE = 30.0
+
+
+class Far:
+    """A service that takes one connection after the other, and what it got."""
+
+    def __init__(self, answer: bytes, *, breaks: bool = False) -> None:
+        self.got: list[bytes] = []
+        self._answer = answer
+        self._breaks = breaks
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            connection, _ = self._socket.accept()
+            with connection:
+                connection.settimeout(PATIENCE)
+                if (got := connection.recv(65536)) == b"end":
+                    return
+                self.got.append(got)
+                connection.sendall(self._answer)
+                if self._breaks:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def close(self) -> None:
+        with socket.create_connection(("127.0.0.1", self.port)) as last:
+            last.sendall(b"end")
+        self._thread.join()
+        self._socket.close()
+
+
+@contextmanager
+def far_service(answer: bytes, *, breaks: bool = False) -> Iterator[Far]:
+    with closing(Far(answer, breaks=breaks)) as far:
+        yield far
+
+
+def ask(proxy: OutwardProxy, first: str, *, password: str | None = None, body: bytes = b"") -> bytes:
+    """What comes back for a request, until the connection ends."""
+    given = b64encode(f"{USER}:{proxy.password if password is None else password}".encode()).decode()
+    port = int(proxy.url.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
+        head = f"{first}\r\nHost: far\r\nProxy-Authorization: Basic {given}\r\nConnection: keep-alive\r\n\r\n"
+        connection.sendall(head.encode() + body)
+        got = b""
+        while part := connection.recv(65536):
+            got += part
+        return got
+
+
+def named(*addresses: str) -> Resolve:
+    """A resolver that knows a name by these addresses, one at each look-up."""
+    left = iter(addresses)
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return [next(left)]
+
+    return resolve
+
+
+def test_a_request_is_passed_on_as_a_site_expects_it_and_the_answer_comes_back():
+    with far_service(b"HTTP/1.1 200 OK\r\n\r\nbody") as far, outward_proxy(HERE) as proxy:
+        answer = ask(proxy, f"POST http://127.0.0.1:{far.port}?q=1 HTTP/1.1", body=b"sent")
+    assert answer == b"HTTP/1.1 200 OK\r\n\r\nbody"
+    assert far.got == [b"POST /?q=1 HTTP/1.1\r\nHost: far\r\nConnection: close\r\n\r\nsent"] or far.got == [
+        b"POST /?q=1 HTTP/1.1\r\nHost: far\r\nConnection: close\r\n\r\n"
+    ]
+    assert (proxy.refusals, proxy.failures) == ([], [])
+
+
+def test_a_tunnel_carries_what_both_sides_say():
+    with far_service(b"hello") as far, outward_proxy(HERE) as proxy:
+        assert ask(proxy, f"CONNECT 127.0.0.1:{far.port} HTTP/1.1", body=b"hi") == b"HTTP/1.1 200 OK\r\n\r\nhello"
+    assert far.got == [b"hi"]
+
+
+def test_without_the_password_nothing_is_passed_on():
+    """Spec: RELIABILITY T23"""
+    with far_service(b"") as far, outward_proxy(HERE) as proxy:
+        answer = ask(proxy, f"GET http://127.0.0.1:{far.port}/ HTTP/1.1", password="guess")  # noqa: S106
+    assert answer.startswith(b"HTTP/1.1 407 ")
+    assert far.got == []
+
+
+@pytest.mark.parametrize("first", ["GET http://{}/ HTTP/1.1", "CONNECT {} HTTP/1.1"])
+def test_nothing_goes_to_a_forbidden_address_in_any_spelling_or_under_a_name(first):
+    """Spec: RELIABILITY T23"""
+    with far_service(b"") as far:
+        for host in ("127.0.0.1", "[::ffff:127.0.0.1]", "2130706433", "127.1", "inside.example.org"):
+            with outward_proxy(Allowed(), named("127.0.0.1")) as proxy:
+                assert ask(proxy, first.format(f"{host}:{far.port}")).startswith(b"HTTP/1.1 403 "), host
+    assert far.got == []
+
+
+def test_a_name_is_judged_anew_for_each_connection_and_the_judged_address_is_the_one_that_is_asked():
+    """Spec: RELIABILITY T23"""
+    with far_service(b"x") as far, outward_proxy(HERE, named("127.0.0.1", "10.0.0.1")) as proxy:
+        first = f"GET http://changing.example.org:{far.port}/ HTTP/1.1"
+        assert ask(proxy, first) == b"x"
+        assert ask(proxy, first).startswith(b"HTTP/1.1 403 ")
+    assert proxy.refusals == ["changing.example.org leads to an address that is not allowed (ALLOW)"]
+    assert len(far.got) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "status"),
+    [
+        ("GET ftp://127.0.0.1/ HTTP/1.1", 403),
+        ("GET /etc/passwd HTTP/1.1", 403),
+        ("GET http://user@127.0.0.1/ HTTP/1.1", 403),
+        ("CONNECT 127.0.0.1:0 HTTP/1.1", 403),
+        ("nonsense", 400),
+        ("GET http://127.0.0.1/" + "x" * 70_000 + " HTTP/1.1", 400),
+    ],
+)
+def test_what_is_no_request_for_the_web_is_refused(first, status):
+    """Spec: RELIABILITY T23"""
+    with outward_proxy(HERE) as proxy:
+        try:
+            assert ask(proxy, first).startswith(f"HTTP/1.1 {status} ".encode())
+        except ConnectionError:  # it was still being sent
+            assert status == 400
+
+
+def test_a_connection_that_breaks_or_does_not_come_about_does_not_end_like_a_whole_answer():
+    with far_service(b"HTTP/1.1 200 OK\r\n\r\nhalf", breaks=True) as far, outward_proxy(HERE) as proxy:
+        with pytest.raises(ConnectionResetError):
+            ask(proxy, f"GET http://127.0.0.1:{far.port}/ HTTP/1.1")
+        with pytest.raises(ConnectionResetError):
+            ask(proxy, "GET http://127.0.0.1:1/ HTTP/1.1")
+    [failure] = proxy.failures
+    assert failure.startswith("127.0.0.1:1: ")
