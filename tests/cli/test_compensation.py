@@ -15,7 +15,7 @@ def test_it_shows_how_the_polling_stands(anywhere, run):
     assert [line.split("  ")[0] for line in shown.out.splitlines()] == [
         "interval", "multiplier", "queue size", "skips", "last poll", "next poll",
     ]  # fmt: skip
-    assert "no process runs the duties" in shown.out
+    assert "no process runs the background duties" in shown.out
     told = run("compensation", "--json").json
     assert tuple(told) == NAMES
     assert (told["interval_seconds"], told["queue_size"], told["last_poll"]) == (10, 1, None)
