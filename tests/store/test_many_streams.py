@@ -130,6 +130,18 @@ def test_every_tenant_is_visited_though_there_are_more_than_a_claim_visits(store
     assert [execution.id for execution in started] == [last.id]
 
 
+def test_a_lane_that_was_just_filled_takes_no_other_streams_place(store):
+    """Spec: X12 (nothing is asked anew meanwhile, and the stream is there: a new one has everything asked anew)"""
+    worker_id = worker(store)
+    store.lanes.set_capacity("full", 1)
+    store.tasks.cancel(store.tasks.submit(NewTask("plain", lane="free")).id)
+    submit_all(store, [NewTask("plain", lane="full", rate_key=f"key {n}") for n in range(6 * MOST_STREAMS)])
+    assert len(store.claims.take(ClaimRequest(worker_id, 1)).executions) == 1
+    assert store.claims.take(ClaimRequest(worker_id, 1)).executions == []
+    last = store.tasks.submit(NewTask("plain", lane="free"))
+    assert [execution.id for execution in store.claims.take(ClaimRequest(worker_id, 1)).executions] == [last.id]
+
+
 def test_a_lane_that_has_room_again_is_visited_again_at_once(store):
     """Spec: A9"""
     keys_behind_a_full_lane(store)

@@ -33,7 +33,7 @@ from headgate.store.claim.contract import (
     lanes_and_pauses,
     require_live,
 )
-from headgate.store.claim.cursors import Cursors
+from headgate.store.claim.cursors import LOOK_AGAIN_SECONDS, Cursors
 from headgate.store.claim.holds import free_resources
 from headgate.store.claim.visits import MOST_STREAMS, worth_a_visit
 from headgate.store.db.columns import OF_ROW
@@ -127,6 +127,8 @@ class SqliteClaims(Claims):
         uses = {name for stream in streams for name in catalog.type(stream.type).uses}
         free, asked = free_resources(db, sorted(uses)) if uses else ({}, {})
         room |= free
+        if full := [gate for gate, left in room.items() if not left and not gate.startswith("rate ")]:
+            self._cursors.shut_for(dict.fromkeys(full, LOOK_AGAIN_SECONDS))
         starts, waits = _starts(db, request, streams)
         room |= starts
         open_streams = [stream for stream in streams if has_room(catalog.gates(stream), room)]
