@@ -149,3 +149,18 @@ def test_a_connection_that_breaks_or_does_not_come_about_does_not_end_like_a_who
             ask(proxy, "GET http://127.0.0.1:1/ HTTP/1.1")
     [failure] = proxy.failures
     assert failure.startswith("127.0.0.1:1: ")
+
+
+def test_a_program_that_dies_in_the_middle_lets_go_of_the_site_and_is_no_error_of_the_proxy(caplog):
+    with socket.create_server(("127.0.0.1", 0)) as far, outward_proxy(HERE) as proxy:
+        with socket.create_connection(("127.0.0.1", int(proxy.url.rpartition(":")[2])), timeout=PATIENCE) as near:
+            given = b64encode(f"{USER}:{proxy.password}".encode()).decode()
+            place = f"127.0.0.1:{far.getsockname()[1]}"
+            near.sendall(f"CONNECT {place} HTTP/1.1\r\nProxy-Authorization: Basic {given}\r\n\r\n".encode())
+            assert near.recv(100) == b"HTTP/1.1 200 OK\r\n\r\n"
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection, _ = far.accept()
+        connection.settimeout(PATIENCE)
+        with connection:
+            assert connection.recv(100) == b""
+    assert caplog.records == []

@@ -165,7 +165,8 @@ def _target(method: str, url: str) -> tuple[HttpTarget, str]:
 
 def _reset(writer: asyncio.StreamWriter) -> None:
     """End a connection as one that broke: what has come of an answer is not to look like all of it."""
-    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    with suppress(OSError):  # it has ended already
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 
 
