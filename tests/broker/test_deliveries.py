@@ -6,6 +6,8 @@ import random
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,9 +16,11 @@ from headgate.broker.channel import Channel
 from headgate.broker.connection import probe_broker
 from headgate.core.states import State
 from headgate.duties import Dispatcher
-from headgate.duties.dispatcher import DRAINED_SECONDS
+from headgate.duties.dispatcher import DRAINED_SECONDS, LONGEST_LEASE
 from headgate.environment import new_uuid7
+from headgate.store.db.statement import clock
 from headgate.store.execution.workers import DISPATCHER
+from headgate.store.store import configured_store
 from headgate.threads import inline
 from tests.broker.conftest import doing
 from tests.broker.listening import at_broker, depth, headers, publish, take_all
@@ -424,3 +428,18 @@ def test_a_prefetch_of_0_takes_as_many_messages_at_once_as_there_are_slots(app, 
         light.submit_sync().wait_sync(30)
         heavy.submit_sync().wait_sync(30)
     assert asked == [3, 1], "five consumers of the one queue, two of the other"
+
+
+def test_a_dispatcher_that_dies_holds_up_starts_for_seconds_however_long_the_leases_of_workers_are(settings):
+    """Spec: D1"""
+
+    async def lease():
+        with configured_store(replace(settings, lease_seconds=600.0, beat_seconds=60.0)) as store:
+            dispatcher = Dispatcher(store, replace(settings, lease_seconds=600.0, beat_seconds=60.0), inline)
+            await dispatcher.turn()
+            [record] = [each for each in store.workers.all() if each.kind == "dispatcher"]
+            left = record.lease_until - store.database.read(clock)
+            await dispatcher.stop()
+            return left
+
+    assert timedelta(0) < asyncio.run(lease()) <= timedelta(seconds=LONGEST_LEASE)

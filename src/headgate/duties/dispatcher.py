@@ -26,6 +26,8 @@ LONGEST_PAUSE = 1.0
 BUSY_SECONDS = 0.005
 DRAINED_SECONDS = 0.01  # before the next look when all that waited was claimed: no wake-up may come
 LONGEST_RESEND = 300.0
+LONGEST_LEASE = 5.0  # its death stops every start for as long, while workers wait for the broker
+BEATS = 5  # in that time
 log = logging.getLogger("headgate.broker")
 _REASONS = {
     Published.RETURNED: "unroutable: its queue is gone",
@@ -63,6 +65,9 @@ class Dispatcher(Duty):
         self._publishing: asyncio.Task[None] | None = None
         self._process = f"{socket.gethostname()}-{os.getpid()}"
         self._dead_letters: int | None = None  # as of the last beat
+        self._lease_seconds, self._beat_seconds = settings.lease_seconds, settings.beat_seconds
+        if self._lease_seconds > LONGEST_LEASE:
+            self._lease_seconds, self._beat_seconds = LONGEST_LEASE, LONGEST_LEASE / BEATS
         self._beat_at = self._look_at = self._rests_until = 0.0
         self._trouble = ""
         store.wakeups.on_work(lambda wakes: self.wake())
@@ -101,7 +106,7 @@ class Dispatcher(Duty):
         """The row to dispatch under; None while another process does."""
         now = self.monotonic()
         if self._worker_id is None:
-            found = await self._in_thread(self._store.dispatch.lead, self._settings.lease_seconds, self._detail())
+            found = await self._in_thread(self._store.dispatch.lead, self._lease_seconds, self._detail())
             if found is None:
                 self._rests_until = now + self.pause  # each commit wakes us, and this asks for a write
                 return None
@@ -110,7 +115,7 @@ class Dispatcher(Duty):
         elif now >= self._beat_at:
             self._dead_letters = await self._link.dead_letters()
             await self._in_thread(self._store.workers.beat, self._worker_id, (), self._detail())
-            self._beat_at, self._trouble = now + self._settings.beat_seconds, ""
+            self._beat_at, self._trouble = now + self._beat_seconds, ""
         return self._worker_id
 
     def _detail(self) -> str:
