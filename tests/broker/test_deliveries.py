@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from headgate.broker.channel import Channel
-from headgate.broker.connection import probe_broker
+from headgate.broker.connection import Link, probe_broker
 from headgate.core.states import State
 from headgate.duties import Dispatcher
 from headgate.duties.dispatcher import DRAINED_SECONDS, LONGEST_LEASE
@@ -443,3 +443,34 @@ def test_a_dispatcher_that_dies_holds_up_starts_for_seconds_however_long_the_lea
             return left
 
     assert timedelta(0) < asyncio.run(lease()) <= timedelta(seconds=LONGEST_LEASE)
+
+
+def test_a_broker_that_confirms_slowly_costs_the_dispatcher_no_lease(app, broker, settings, monkeypatch):
+    """Spec: D1"""
+    beats = threading.Semaphore(0)
+    publish_all = Link.publish
+
+    async def publish_slowly(link, messages):
+        """Confirms that come when the lease would be over, had nobody renewed it."""
+        if link._name == "headgate dispatcher" and messages:
+            for _ in range(3):
+                await asyncio.to_thread(beats.acquire, timeout=60)
+        return await publish_all(link, messages)
+
+    monkeypatch.setattr(Link, "publish", publish_slowly)
+
+    @app.task
+    def patient() -> int:
+        return 1
+
+    with doing(settings, [Dispatcher], beat_seconds=0.1) as [dispatcher], working(app):
+        until(lambda: by_broker(app))
+        beat = dispatcher._store.workers.beat
+
+        def noted(worker_id, *told):
+            beats.release()
+            return beat(worker_id, *told)
+
+        monkeypatch.setattr(dispatcher._store.workers, "beat", noted)
+        assert patient.submit_sync().wait_sync(60).result == 1
+        assert kinds(app, 1) == ["submitted", "scheduled", "started", "completed"]

@@ -41,6 +41,7 @@ from headgate.core.machine import (
     Unconfirmed,
     decide,
 )
+from headgate.core.pause import PauseScope
 from headgate.core.states import HELD, OPEN, State
 from headgate.core.task import Execution, NewTask, Task
 from headgate.store.reading.lists import Filter
@@ -197,6 +198,12 @@ def be_delivered(store: Store, clock: Clock, task: Task) -> bool:
     return bool(handed.executions) or task.id in claimed
 
 
+def be_delivered_beside_a_pause(store: Store, clock: Clock, task: Task) -> bool:
+    """What is delivered is started by another statement, then."""
+    store.pauses.set(PauseScope.TENANT, "99")
+    return be_delivered(store, clock, task)
+
+
 def end(event: Event) -> Callable[[Store, Clock, Task], bool]:
     return lambda store, clock, task: settle(store, execution_of(task), event) is not None
 
@@ -268,6 +275,7 @@ WAYS = {
     "scheduled": Way(Scheduled(), be_scheduled),
     "started": Way(Started(), be_started),
     "started by the broker": Way(Started(), be_delivered),
+    "started by the broker beside a pause": Way(Started(), be_delivered_beside_a_pause),
     **{f"settled: {event}": Way(event, end(event)) for event in ENDS},
     "given back": Way(GivenBack(), give_back),
     "unconfirmed": Way(Unconfirmed(), be_unconfirmed),

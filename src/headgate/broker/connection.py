@@ -111,11 +111,12 @@ class Link:
                 await self._mend(channel, queue)
             async with asyncio.timeout(CONFIRM_SECONDS):
                 tag = await channel.basic_consume(queue, receive)
+                if self._failures[queue] >= MOST_FAILURES:
+                    await channel.queue_delete(MENDING)
         except (TimeoutError, Disconnected) as error:
             self._failures[queue] += 1
             raise BrokerAway(f"the queue {queue} cannot be consumed: {reason_of(error)}") from None
-        if self._failures.pop(queue, 0) >= MOST_FAILURES:
-            await channel.queue_delete(MENDING)
+        del self._failures[queue]
         return tag
 
     async def _mend(self, channel: Channel, queue: str) -> None:

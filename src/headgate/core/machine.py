@@ -14,8 +14,8 @@ state against `decide`, on both databases. These are the statements, under `stor
 - `tasks/transitions.py` `FINISH`: `Returned`, of a task without children; the state is decided once for a batch.
 - `claim/sqlite.py` `TAKE`, `claim/postgres.py` `TAKE` and `TAKE_LOCKED`: `Started` and `Scheduled`.
 - `claim/postgres.py` `SEND_BACK`: `SentBack`.
-- `execution/reports.py` `START` and `START_HANDED`: `Started`, of a `scheduling` task without a request to cancel or
-  pause.
+- `execution/reports.py` `START`, `START_HANDED` and `START_KNOWN`: `Started`, of a `scheduling` task without a request
+  to cancel or pause.
 """
 
 from collections.abc import Mapping

@@ -113,10 +113,14 @@ class Dispatcher(Duty):
             self._worker_id, self._beat_at, self._trouble = found, now, ""
             log.info("dispatcher: hands tasks to the broker at %s", self._link.place)
         elif now >= self._beat_at:
+            await self._beat(self._worker_id)
             self._dead_letters = await self._link.dead_letters()
-            await self._in_thread(self._store.workers.beat, self._worker_id, (), self._detail())
-            self._beat_at, self._trouble = now + self._beat_seconds, ""
         return self._worker_id
+
+    async def _beat(self, worker_id: int) -> None:
+        now = self.monotonic()
+        await self._in_thread(self._store.workers.beat, worker_id, (), self._detail())
+        self._beat_at, self._trouble = now + self._beat_seconds, ""
 
     def _detail(self) -> str:
         """Its report for people: where it runs, what became of its messages, how many dead letters wait."""
@@ -162,24 +166,28 @@ class Dispatcher(Duty):
 
     async def _dispatch(self, worker_id: int) -> int:
         dispatched = await self._in_thread(self._store.dispatch.take, worker_id)
-        await self._confirmed()
+        await self._confirmed(worker_id)
         if dispatched.handovers:
             self._publishing = asyncio.create_task(self._publish(dispatched.handovers))
         self.next_in = BUSY_SECONDS if dispatched.busy else dispatched.token_in
         if self.monotonic() >= self._look_at:  # also for what was taken when the answer of the store was lost
             self._look_at = self.monotonic() + min(self.pause, self._settings.broker_resend_seconds / 2)
-            await self._confirmed()
+            await self._confirmed(worker_id)
             await self._look_after(worker_id)
         if dispatched.handovers and dispatched.slots_left and not dispatched.busy:
             self.next_in = DRAINED_SECONDS  # nothing more waits, and a claim in vain would hold up these starts
             return 0
         return len(dispatched.handovers)
 
-    async def _confirmed(self) -> None:
-        """Until what was published last is confirmed; `BrokerAway` if it is not."""
-        if self._publishing is not None:
-            publishing, self._publishing = self._publishing, None
-            await publishing
+    async def _confirmed(self, worker_id: int) -> None:
+        """Until what was published last is confirmed; `BrokerAway` if it is not. A slow broker costs no lease."""
+        while self._publishing is not None:
+            await asyncio.wait({self._publishing}, timeout=self._beat_seconds)
+            if self._publishing.done():
+                publishing, self._publishing = self._publishing, None
+                await publishing
+            else:
+                await self._beat(worker_id)
 
     async def _look_after(self, worker_id: int) -> None:
         """Resend what was not started in time; give back what no consumer serves any more or has a free slot for."""
@@ -200,7 +208,8 @@ class Dispatcher(Duty):
         if again:
             log.warning("dispatcher: %d messages started nothing in time and are sent again", len(again))
             self.counts["resent"] += len(again)
-            await self._publish(again)
+            self._publishing = asyncio.create_task(self._publish(again))
+            await self._confirmed(worker_id)
 
     async def _publish(self, handovers: Sequence[Handover]) -> None:
         if not handovers:
