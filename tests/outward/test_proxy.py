@@ -5,7 +5,7 @@ import struct
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 
@@ -58,17 +58,28 @@ def far_service(answer: bytes, *, until: bytes = b"", breaks: bool = False) -> I
         yield far
 
 
-def ask(proxy: OutwardProxy, first: str, *, password: str | None = None, body: bytes = b"") -> bytes:
-    """What comes back for a request, until the connection ends."""
+def request(proxy: OutwardProxy, first: str, *headers: str, password: str | None = None) -> bytes:
     given = b64encode(f"{USER}:{proxy.password if password is None else password}".encode()).decode()
-    port = int(proxy.url.rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
-        head = f"{first}\r\nHost: far\r\nProxy-Authorization: Basic {given}\r\nConnection: keep-alive\r\n\r\n"
-        connection.sendall(head.encode() + body)
-        got = b""
-        while part := connection.recv(65536):
-            got += part
-        return got
+    lines = [first, "Host: far", f"Proxy-Authorization: Basic {given}", "Connection: keep-alive", *headers, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def connected(proxy: OutwardProxy) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(proxy.url.rpartition(":")[2])), timeout=PATIENCE)
+
+
+def rest_of(connection: socket.socket) -> bytes:
+    got = b""
+    while part := connection.recv(65536):
+        got += part
+    return got
+
+
+def ask(proxy: OutwardProxy, first: str, *headers: str, password: str | None = None, body: bytes = b"") -> bytes:
+    """What comes back for a request, until the connection ends."""
+    with connected(proxy) as connection:
+        connection.sendall(request(proxy, first, *headers, password=password) + body)
+        return rest_of(connection)
 
 
 def named(*addresses: str) -> Resolve:
@@ -83,10 +94,96 @@ def named(*addresses: str) -> Resolve:
 
 def test_a_request_is_passed_on_as_a_site_expects_it_and_the_answer_comes_back():
     with far_service(b"HTTP/1.1 200 OK\r\n\r\nbody", until=b"sent") as far, outward_proxy(HERE) as proxy:
-        answer = ask(proxy, f"POST http://127.0.0.1:{far.port}?q=1 HTTP/1.1", body=b"sent")
-    assert answer == b"HTTP/1.1 200 OK\r\n\r\nbody"
-    assert far.got == [b"POST /?q=1 HTTP/1.1\r\nHost: far\r\nConnection: close\r\n\r\nsent"]
+        answer = ask(proxy, f"POST http://127.0.0.1:{far.port}?q=1 HTTP/1.1", "Content-Length: 4", body=b"sent")
+    assert answer == b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nbody"
+    assert far.got == [b"POST /?q=1 HTTP/1.1\r\nConnection: close\r\nHost: far\r\nContent-Length: 4\r\n\r\nsent"]
     assert (proxy.refusals, proxy.failures) == ([], [])
+
+
+@pytest.mark.parametrize("body", [b"", b"sent"])
+def test_the_next_request_on_a_connection_reaches_no_site_and_ends_it(body):
+    """Spec: RELIABILITY T23"""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as far,
+        far_service(b"") as other,
+        outward_proxy(HERE) as proxy,
+        connected(proxy) as near,
+    ):
+        first = f"GET http://127.0.0.1:{far.getsockname()[1]}/ HTTP/1.1"
+        near.sendall(request(proxy, first, *([f"Content-Length: {len(body)}"] if body else [])) + body)
+        connection, _ = far.accept()
+        with connection:
+            connection.settimeout(PATIENCE)
+            got = b""
+            while not got.endswith(b"\r\n\r\n" + body):
+                got += connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok")
+            answer = b""
+            while not answer.endswith(b"ok"):
+                answer += near.recv(65536)
+            near.sendall(request(proxy, f"GET http://127.0.0.1:{other.port}/ HTTP/1.1", "Cookie: of-the-other"))
+            assert rest_of(connection) == b""
+        with suppress(ConnectionResetError):
+            assert near.recv(100) == b""
+    assert got.count(b"HTTP/1.1") == 1
+    assert other.got == []
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nKeep-Alive: timeout=9\r\nProxy-Connection: x\r\nA: b\r\n\r\n",
+        b"HTTP/1.1 200 OK\nConnection : keep-alive\nA: b\n\n",
+        b"HTTP/1.1 200 OK\r\nProxy-Authenticate: Basic,\r\n Connection: keep-alive\r\nA: b\r\n\r\n",
+    ],
+)
+def test_an_answer_says_that_its_connection_ends_however_a_site_words_it(head):
+    """Spec: RELIABILITY T23"""
+    with far_service(head + b"x\r\n\r\ny") as far, outward_proxy(HERE) as proxy:
+        answer = ask(proxy, f"GET http://127.0.0.1:{far.port}/ HTTP/1.1")
+    assert answer == b"HTTP/1.1 200 OK\r\nConnection: close\r\nA: b\r\n\r\nx\r\n\r\ny"
+
+
+def test_interim_answers_come_before_the_answer_and_promise_no_connection_either():
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nConnection: keep-alive\r\n\r\n"
+    answer = b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx"
+    with far_service(interim + answer) as far, outward_proxy(HERE) as proxy:
+        got = ask(proxy, f"GET http://127.0.0.1:{far.port}/ HTTP/1.1")
+    assert got == (
+        b"HTTP/1.1 100 Continue\r\nConnection: close\r\n\r\n"
+        b"HTTP/1.1 103 Early Hints\r\nConnection: close\r\n\r\n"
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure"),
+    [
+        (b"SSH-2.0-x\r\n\r\n", "its answer is no HTTP/1.1"),
+        (b"HTTP/1.1 200 OK\r\nA: b\r\n", "no whole head of an answer"),
+        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 20_000, "no whole head of an answer"),
+    ],
+)
+def test_an_answer_without_a_head_is_a_connection_that_broke(answer, failure):
+    with far_service(answer) as far, outward_proxy(HERE) as proxy, pytest.raises(ConnectionResetError):
+        ask(proxy, f"GET http://127.0.0.1:{far.port}/ HTTP/1.1")
+    assert proxy.failures == [f"127.0.0.1:{far.port}: {failure}"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (["Transfer-Encoding: chunked"], 411),
+        (["Content-Length: 4", "Content-Length: 5"], 400),
+        (["Content-Length: +4"], 400),
+    ],
+)
+def test_a_request_whose_end_is_not_clear_is_refused(headers, status):
+    """Spec: RELIABILITY T23"""
+    with far_service(b"") as far, outward_proxy(HERE) as proxy:
+        answer = ask(proxy, f"POST http://127.0.0.1:{far.port}/ HTTP/1.1", *headers)
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+    assert far.got == []
 
 
 def test_a_tunnel_carries_what_both_sides_say():
@@ -115,9 +212,10 @@ def test_nothing_goes_to_a_forbidden_address_in_any_spelling_or_under_a_name(fir
 
 def test_a_name_is_judged_anew_for_each_connection_and_the_judged_address_is_the_one_that_is_asked():
     """Spec: RELIABILITY T23"""
-    with far_service(b"x") as far, outward_proxy(HERE, named("127.0.0.1", "10.0.0.1")) as proxy:
+    answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nx"
+    with far_service(answer) as far, outward_proxy(HERE, named("127.0.0.1", "10.0.0.1")) as proxy:
         first = f"GET http://changing.example.org:{far.port}/ HTTP/1.1"
-        assert ask(proxy, first) == b"x"
+        assert ask(proxy, first) == answer
         assert ask(proxy, first).startswith(b"HTTP/1.1 403 ")
     assert proxy.refusals == ["changing.example.org leads to an address that is not allowed (ALLOW)"]
     assert len(far.got) == 1
