@@ -2,6 +2,8 @@
 
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ import pytest
 
 from headgate.outward.address import Allowed
 from headgate.outward.client import Resolve
-from headgate.outward.proxy import USER, OutwardProxy, outward_proxy
+from headgate.outward.proxy import MOST_KEPT, USER, OutwardProxy, outward_proxy
 
 HERE = Allowed.parse("127.0.0.1", "ALLOW")
 PATIENCE = 30.0
@@ -264,3 +266,30 @@ def test_a_program_that_dies_in_the_middle_lets_go_of_the_site_and_is_no_error_o
         with connection:
             assert connection.recv(100) == b""
     assert caplog.records == []
+
+
+def test_a_proxy_that_cannot_begin_says_why():
+    program = """if True:
+        import resource
+        from headgate.outward.address import Allowed
+        from headgate.outward.proxy import outward_proxy
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+        try:
+            with outward_proxy(Allowed()):
+                pass
+        except OSError as error:
+            print(error.strerror)
+    """
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
+    assert ended.stdout == "Too many open files\n"
+
+
+def test_the_first_refusals_and_the_last_failures_are_kept():
+    many = MOST_KEPT + 3
+    with outward_proxy(HERE, named(*["10.0.0.1"] * many)) as proxy:
+        for number in range(many):
+            ask(proxy, f"GET http://n{number}.example.org/ HTTP/1.1")
+            with pytest.raises(ConnectionResetError):
+                ask(proxy, f"GET http://127.0.0.1:{number + 1}/ HTTP/1.1")
+    assert [text.partition(".")[0] for text in proxy.refusals] == [f"n{number}" for number in range(MOST_KEPT)]
+    assert [text.split(":")[1] for text in proxy.failures] == [str(number + 1) for number in range(3, many)]

@@ -23,7 +23,9 @@ from headgate.outward.client import CONNECT_SECONDS, NoReply, NotAllowed, Outwar
 MOST_HEAD = 64 * 1024
 HEAD_SECONDS = 10.0
 ANSWER_SECONDS = 60.0  # until the head of an answer is there
+BEGIN_SECONDS = 30.0
 MOST_CONNECTIONS = 64  # at once; more of them wait
+MOST_KEPT = 10  # of refusals, and of failures
 CHUNK = 64 * 1024
 USER = "headgate"
 _ABSOLUTE = re.compile(r"(http://[^/?#]*)([^#]*)", re.ASCII | re.IGNORECASE)
@@ -49,7 +51,7 @@ class OutwardProxy:
     the judged addresses, so that redirects and changing answers of name servers lead nowhere else. A connection for
     `http:` carries one request, as the next may be for another site.
 
-    `refusals` says what was not allowed, `failures` which connections came to nothing.
+    `refusals` says what was not allowed (the first of it), `failures` which connections came to nothing (the last).
     """
 
     def __init__(self, allow: Allowed, resolve: Resolve | None = None) -> None:
@@ -63,15 +65,13 @@ class OutwardProxy:
 
     async def serve(self, begun: "Future[asyncio.AbstractEventLoop]") -> None:
         """Serve until `end`."""
-        try:
-            server = await asyncio.start_server(self._converse, "127.0.0.1", 0, limit=MOST_HEAD)
-        except BaseException as error:
-            begun.set_exception(error)
-            raise
+        server = await asyncio.start_server(self._converse, "127.0.0.1", 0, limit=MOST_HEAD)
         self.url = f"http://{USER}:{self.password}@127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        begun.set_result(asyncio.get_running_loop())
-        await self._over.wait()
-        server.close()
+        try:
+            begun.set_result(asyncio.get_running_loop())
+            await self._over.wait()
+        finally:
+            server.close()
 
     def end(self) -> None:
         self._over.set()
@@ -152,7 +152,8 @@ class OutwardProxy:
                     except OSError as error:
                         failure = error.strerror or "no connection"
         except NotAllowed as error:
-            self.refusals.append(str(error))
+            if len(self.refusals) < MOST_KEPT:
+                self.refusals.append(str(error))
             raise _Refused(403, str(error)) from None
         except NoReply as error:
             failure = str(error)
@@ -162,6 +163,7 @@ class OutwardProxy:
 
     def _failed(self, target: HttpTarget, failure: str) -> ConnectionError:
         self.failures.append(f"{target.authority}: {failure}")
+        del self.failures[:-MOST_KEPT]
         return ConnectionError(failure)
 
 
@@ -169,9 +171,23 @@ class OutwardProxy:
 def outward_proxy(allow: Allowed, resolve: Resolve | None = None) -> Iterator[OutwardProxy]:
     """A proxy that runs in a thread of this process until the block ends."""
     proxy, begun = OutwardProxy(allow, resolve), Future[asyncio.AbstractEventLoop]()
-    thread = threading.Thread(target=lambda: asyncio.run(proxy.serve(begun)), name="headgate proxy", daemon=True)
+
+    def run() -> None:
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(proxy.serve(begun))
+        except BaseException as error:  # of making the loop, too
+            if begun.done():
+                raise
+            begun.set_exception(error)
+
+    thread = threading.Thread(target=run, name="headgate proxy", daemon=True)
     thread.start()
-    loop = begun.result()
+    try:
+        loop = begun.result(BEGIN_SECONDS)
+    except TimeoutError:
+        begun.cancel()  # so that it does not serve when it does begin
+        raise
     try:
         yield proxy
     finally:
