@@ -117,7 +117,7 @@ def test_a_dry_run_says_what_it_would_mean_for_what_waits_and_changes_nothing(an
         "timeout_seconds: 1800 → 60",
         "",
         "open tasks: 1 queued, 1 retrying",
-        f"  1 would no longer be retried after their next failure: {failed.id}",
+        f"  1 would no longer be retried after its next failure: {failed.id}",
         "  2 would get the new timeout from their next execution on",
         "  2 would keep their lane and category",
         "dry run: nothing was changed",

@@ -219,7 +219,7 @@ def pauses(command: Command) -> None:
 def retry(command: Command, task_ids: Ids) -> None:
     """Run tasks again.
 
-    A dead or retrying task runs again itself, at once. A finished task is
+    A dead or retrying task is itself run again, at once. A finished task is
     copied, and the ID of the copy is printed. `headgate dead-letters replay`
     changes the arguments of a dead or failed task first.
 
@@ -247,7 +247,7 @@ def resolve(
 def discard(command: Command, task_ids: Ids) -> None:
     """Give up dead tasks: they become failed.
 
-    They are removed after the retention of failed tasks.
+    They are removed after the retention period for failed tasks.
 
     \b
     headgate discard 4711

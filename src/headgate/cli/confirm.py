@@ -8,7 +8,7 @@ import typer
 from headgate.cli.formatting import printable
 from headgate.core.errors import Invalid
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")]
 
 
 def confirm(question: str) -> None:

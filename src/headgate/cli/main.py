@@ -192,7 +192,7 @@ def up(
 
     Creates the store first, or brings its schema up to date. The worker is a separate
     process, restarted when it dies or has a handler that does not stop. SIGTERM or
-    Ctrl-C lets running tasks finish; a second one stops at once.
+    Ctrl-C lets running tasks finish; a second signal stops immediately.
 
     \b
     headgate up
@@ -231,7 +231,7 @@ def serve(
 
     Without keys it listens on this machine only; to listen elsewhere, create a key
     first: headgate keys create. SIGTERM or Ctrl-C finishes open requests; a second
-    one stops at once.
+    signal stops immediately.
 
     \b
     headgate serve
@@ -261,7 +261,8 @@ def work(
 
     A worker process that dies, or has a handler that does not stop, is replaced.
     Workers also queue due tasks and recover lost ones, so tasks move on without a
-    server. SIGTERM or Ctrl-C lets running tasks finish; a second one stops at once.
+    server. SIGTERM or Ctrl-C lets running tasks finish; a second signal stops
+    immediately.
 
     \b
     headgate work shop.tasks
@@ -280,7 +281,7 @@ def work(
 def duties(pack: PackNames = None, url: Url = None, broker: BrokerUrl = None, log_json: LogJson = False) -> None:
     """Run only the background duties.
 
-    They queue due tasks, recover lost ones, run schedules, send callbacks, move
+    They queue due tasks, recover lost ones, fire schedules, send callbacks, move
     finished tasks to history and count. Any number of processes may run them.
 
     \b

@@ -102,7 +102,7 @@ def add_schedule(
     tenant: Annotated[int, typer.Option(metavar="ID", help="Tenant that owns the schedule.")] = 0,
     creator: Annotated[int, typer.Option(metavar="ID", help="Creator of the schedule.")] = 0,
 ) -> None:
-    """Add a schedule. It does not tick until it is online.
+    """Add a schedule. It does not fire until it is online.
 
     With --module its arguments are checked against the task that the module declares.
 

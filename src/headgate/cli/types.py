@@ -261,15 +261,19 @@ def _preview_lines(preview: EditPreview | None) -> Iterable[str]:
     yield f"\nopen tasks: {counts or 'none'}"
     if not preview.exact:
         yield f"  from the first {LOOKED_AT:,} tasks; there are more"
-    if seen.given_up:
-        yield f"  {len(seen.given_up)} would no longer be retried after their next failure: {_first_ids(seen.given_up)}"
-    if seen.spared:
-        yield f"  {len(seen.spared)} would now be retried after their next failure: {_first_ids(seen.spared)}"
+    if count := len(seen.given_up):
+        yield f"  {count} would no longer be retried after {_its(count)} next failure: {_first_ids(seen.given_up)}"
+    if count := len(seen.spared):
+        yield f"  {count} would now be retried after {_its(count)} next failure: {_first_ids(seen.spared)}"
     if seen.retimed:
-        yield f"  {seen.retimed} would get the new timeout from their next execution on"
+        yield f"  {seen.retimed} would get the new timeout from {_its(seen.retimed)} next execution on"
     if seen.stay:
-        yield f"  {seen.stay} would keep their lane and category"
+        yield f"  {seen.stay} would keep {_its(seen.stay)} lane and category"
     yield "dry run: nothing was changed"
+
+
+def _its(count: int) -> str:
+    return "its" if count == 1 else "their"
 
 
 def _first_ids(ids: tuple[int, ...]) -> str:
