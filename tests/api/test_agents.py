@@ -334,7 +334,7 @@ def test_an_exec_id_that_never_was_and_another_agents_change_nothing(store, clie
     [task] = client.claim()
     before = record(store, task["id"])
     for what, said in REPORTS.items():
-        assert "it never did" in client.tell(what, task | {"exec_id": NEVER}, expect=409, **said)["detail"], what
+        assert "it never owned it" in client.tell(what, task | {"exec_id": NEVER}, expect=409, **said)["detail"], what
         client.tell(what, task, agent="two", expect=409, **said)
         assert record(store, task["id"]) == before, what
 

@@ -77,7 +77,7 @@ def test_a_trigger_has_polled_when_it_answers_and_goes_on_from_the_base(store, c
     assert kinds(store, lost.id) == ["submitted", "scheduled", "compensated"]
     assert post(client, "/api/compensation/trigger")["found"] == 0
     late = post(client, f"/api/agents/rig/tasks/{lost.id}/start", {"exec_id": task["exec_id"]}, expect=409)
-    assert late["detail"].endswith("which is queued: its start was not confirmed in time")
+    assert late["detail"].endswith("(queued): its start was not confirmed in time")
     assert store.tasks.get(lost.id).status is State.QUEUED
 
 

@@ -9,7 +9,7 @@ from headgate.core.gates import Bucket, CapacityLimit, Facts, Gate, PendingCallb
 from headgate.core.limits import Rate, take
 from headgate.core.pause import Pause, PauseScope
 from headgate.core.starts import LastStart
-from headgate.core.states import State
+from headgate.core.states import FINAL, State
 from tests.core.factories import NOW, a_task
 
 IN_A_MINUTE = NOW + timedelta(minutes=1)
@@ -57,6 +57,7 @@ def test_the_state_gate_is_open_exactly_before_the_start(state):
     found = gate("state", status=state)
     assert found.open == (state in BEFORE_THE_START)
     assert state.value in found.reason
+    assert ("has ended" in found.reason) == (state in FINAL)
 
 
 @pytest.mark.parametrize(

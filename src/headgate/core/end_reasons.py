@@ -23,7 +23,7 @@ class EndReason(StrEnum):
 _NOT_RETRIED = {
     EndReason.FATAL: "errors of this class are never retried",
     EndReason.UNKNOWN: "its type retries known errors only",
-    EndReason.ARGUMENTS: "its arguments do not fit the handler",
+    EndReason.ARGUMENTS: "its arguments do not match the handler",
     EndReason.POISON: "its worker was lost too often",
     EndReason.CANCELLED: "it was cancelled",
 }

@@ -19,7 +19,7 @@ REASON_TEXTS: Mapping[EndReason, str] = {
     EndReason.EXHAUSTED: "it failed, and no retries are left",
     EndReason.FATAL: "it failed with an error that is never retried",
     EndReason.UNKNOWN: "it failed with an error that its type does not retry",
-    EndReason.ARGUMENTS: "its arguments do not fit the handler",
+    EndReason.ARGUMENTS: "its arguments do not match the handler",
     EndReason.OVERDUE: "it ran too long",
     EndReason.MEMORY: "it used too much memory",
     EndReason.LOST: "its executor was lost",

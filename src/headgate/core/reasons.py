@@ -101,6 +101,10 @@ def _slots(params: Params) -> str:
     return f"{_ahead(params)}, {params['slots']} at a time{took}"
 
 
+def _ended(params: Params) -> str:
+    return ("it is {status}" if params["status"] == "dead" else "it has ended: {status}").format_map(params)
+
+
 _UNMEASURED = "no similar task has finished lately, so its duration is unknown"
 _TOKENS = "{name}: {tokens} of {burst} tokens, {rate:g} a second"
 
@@ -109,7 +113,7 @@ TEXTS: Mapping[str, str | Callable[[Params], str]] = {
     # state
     "not-started": "it is {status}",
     "started": "it has started and is {status}",
-    "ended": "it is {status}",
+    "ended": _ended,
     "in-broker": "in the broker queue {queue} since {since}",
     # time
     "time-come": "the start time has passed",

@@ -52,7 +52,7 @@ def _no_lane(params: Params) -> str:
 
 def _stale(params: Params) -> str:
     text = "exec_id {exec_id} does not own task {task_id}".format_map(params)
-    return text + ", which is {status}: {reason}".format_map(params) if params["status"] else text
+    return text + " ({status}): {reason}".format_map(params) if params["status"] else text
 
 
 TEXTS: Mapping[str, str | Callable[[Params], str]] = {

@@ -152,6 +152,6 @@ def not_owner(store: Store, task_id: int, exec_id: str, who: Principal) -> Stale
     """Why an exec_id does not own a task; raises `NotFound` if there is no such task, for this one at least."""
     task = store.tasks.get(task_id, who.tenant_id)
     last = store.agents.last_of(task_id, exec_id)
-    reason = "it never did" if last is None else _REASONS.get(last, f"its end is on record: {last}")
+    reason = "it never owned it" if last is None else _REASONS.get(last, f"its end is on record: {last}")
     status = str(task.status)
     return StaleExecution.of("stale-execution", exec_id=exec_id, task_id=task_id, status=status, reason=reason)
