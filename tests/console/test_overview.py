@@ -15,7 +15,7 @@ def test_a_lane_is_paused_resumed_and_resized_in_its_place(visit, served):
     page = visit("/")
     expect(lane_of(page, "narrow").get_by_role("meter")).to_have_attribute("aria-valuetext", "0 / 2")
 
-    needs = page.get_by_label("Needs a person")
+    needs = page.get_by_label("Needs attention")
     page.get_by_role("button", name="Pause narrow").click()
     page.get_by_role("dialog").get_by_role("button", name="Pause narrow").click()
     expect(needs.get_by_text("Lane narrow is paused")).to_be_visible()
@@ -91,14 +91,14 @@ def test_what_needs_a_person_leads_to_it(visit, served):
 def test_everything_is_paused_only_after_asking(visit, served):
     """Spec: X7, A9"""
     page = visit("/")
-    page.get_by_role("button", name="Pause the whole server").click()
+    page.get_by_role("button", name="Pause everything").click()
     page.get_by_role("dialog").get_by_role("button", name="Back").click()
     assert not served.ask("GET", "/api/lanes")["everything_paused"]
-    page.get_by_role("button", name="Pause the whole server").click()
-    page.get_by_role("dialog").get_by_role("button", name="Pause the whole server").click()
+    page.get_by_role("button", name="Pause everything").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause everything").click()
     expect(page.get_by_text("Nothing starts in any lane.")).to_be_visible()
     assert served.ask("GET", "/api/lanes")["everything_paused"]
-    page.get_by_role("button", name="Resume the whole server").click()
+    page.get_by_role("button", name="Resume everything").first.click()
     until(lambda: served.ask("GET", "/api/lanes"), lambda lanes: not lanes["everything_paused"])
 
 
@@ -115,7 +115,7 @@ def test_a_pause_says_wherever_it_holds_who_made_it_why_and_until_when(visit, se
     [pause] = served.ask("GET", "/api/pauses")["items"]
     assert (pause["scope"], pause["name"], pause["reason"]) == ("lane", "narrow", "the provider is down")
     assert pause["until"] is not None
-    for place in (page.get_by_label("Needs a person"), lane_of(page, "narrow")):
+    for place in (page.get_by_label("Needs attention"), lane_of(page, "narrow")):
         expect(place).to_contain_text("the provider is down")
         expect(place).to_contain_text("ends in")
     task_id = served.submit("held", {"name": "paused"})
@@ -127,7 +127,7 @@ def test_a_pause_says_wherever_it_holds_who_made_it_why_and_until_when(visit, se
     expect(page.get_by_text("Nothing is paused.")).to_be_visible()
     assert served.ask("GET", "/api/pauses")["items"] == []
     page.get_by_role("button", name="Undo").click()
-    expect(page.get_by_label("Needs a person")).to_contain_text("the provider is down")
+    expect(page.get_by_label("Needs attention")).to_contain_text("the provider is down")
     [again] = served.ask("GET", "/api/pauses")["items"]
     assert (again["reason"], again["until"]) == (pause["reason"], pause["until"])
     served.ask("POST", "/api/queue/resume?scope=lane:narrow")

@@ -42,7 +42,7 @@ def test_it_is_triggered_and_its_log_tells_how_that_ended(visit, served):
     schedule.get_by_role("button", name="Trigger now").click()
     line = schedule.get_by_role("list", name="Log").get_by_role("listitem")
     expect(line).to_contain_text("success")
-    expect(line).to_contain_text("by hand")
+    expect(line).to_contain_text("manual")
     schedule.get_by_role("button", name=f"Put {number} online").click()
     expect(schedule.get_by_role("button", name=f"Take {number} offline")).to_be_visible()
     assert served.ask("GET", f"/api/periodic-tasks/{number}")["status"] == "online"

@@ -78,18 +78,18 @@ def test_lanes_are_paused_and_resized_and_their_counts_are_live(visit, served, r
 def test_the_whole_server_is_paused_only_after_asking_and_at_once_undone(visit, served):
     """Spec: C11"""
     page = visit("/queue")
-    page.get_by_role("button", name="Pause the whole server").click()
+    page.get_by_role("button", name="Pause everything").click()
     asked = page.get_by_role("dialog")
     expect(asked).to_contain_text("in any lane")
     asked.get_by_role("button", name="Back").click()
     expect(asked).to_have_count(0)
     assert not served.ask("GET", "/api/queue/stats")["paused"]["all"]
-    page.get_by_role("button", name="Pause the whole server").click()
-    asked.get_by_role("button", name="Pause the whole server").click()
-    expect(page.get_by_role("button", name="Resume the whole server")).to_be_visible()
+    page.get_by_role("button", name="Pause everything").click()
+    asked.get_by_role("button", name="Pause everything").click()
+    expect(page.get_by_role("button", name="Resume everything")).to_be_visible()
     assert served.ask("GET", "/api/queue/stats")["paused"]["all"]
     page.get_by_role("button", name="Undo").click()
-    expect(page.get_by_role("button", name="Pause the whole server")).to_be_visible()
+    expect(page.get_by_role("button", name="Pause everything")).to_be_visible()
     assert not served.ask("GET", "/api/queue/stats")["paused"]["all"]
 
 

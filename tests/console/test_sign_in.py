@@ -75,7 +75,7 @@ def test_who_may_only_read_sees_no_button_that_acts(visit, locked):
     page = visit("/", server=locked)
     sign_in(page, tenants)
     expect(page.get_by_role("table", name="Lanes")).to_be_visible()
-    for name in ("Pause the whole server", "Pause default"):
+    for name in ("Pause everything", "Pause default"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
     expect(page.get_by_role("link", name="Keys")).to_have_count(0)
     expect(page.locator("canvas")).to_have_count(0)  # the charts are of all tenants

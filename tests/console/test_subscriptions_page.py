@@ -74,7 +74,7 @@ def test_a_subscription_is_made_asked_for_and_deleted(visit, served):
     [birds] = [each for each in served.ask("GET", "/api/subscriptions")["items"] if each["name"] == "Birds"]
 
     button = page.get_by_role("button", name="Download: Birds")
-    listed = page.get_by_role("button", name="Download listed: Birds")
+    listed = page.get_by_role("button", name="Download from last list: Birds")
     expect(button).not_to_have_attribute("aria-disabled", "true")
     expect(listed).to_have_attribute("aria-description", "The list was never fetched: refresh it first.")
     button.click()
@@ -82,7 +82,7 @@ def test_a_subscription_is_made_asked_for_and_deleted(visit, served):
     [request] = served.ask("GET", f"/api/subscriptions/{birds['id']}/tasks")["items"]
     busy = f"Fetch list (request {request['id']}) is queued"
     expect(row(page, "Birds")).to_contain_text(busy)
-    for name in ("Expected total", "Refresh list", "Download"):
+    for name in ("Count items", "Refresh list", "Download"):
         each = page.get_by_role("button", name=f"{name}: Birds", exact=True)
         expect(each).to_have_attribute("aria-disabled", "true")
         expect(each).to_have_attribute("aria-description", busy)
@@ -90,7 +90,7 @@ def test_a_subscription_is_made_asked_for_and_deleted(visit, served):
     assert len(served.ask("GET", f"/api/subscriptions/{birds['id']}/tasks")["items"]) == 1
     served.ask("POST", f"/api/requests/{request['id']}/cancel")
     expect(button).not_to_have_attribute("aria-disabled", "true")
-    page.get_by_role("button", name="Expected total: Birds").click()
+    page.get_by_role("button", name="Count items: Birds").click()
     expect(row(page, "Birds")).to_contain_text("Expected total (request")
 
     page.get_by_role("button", name="Delete: Birds").click()

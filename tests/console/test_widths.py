@@ -94,7 +94,7 @@ def test_no_page_and_no_table_is_wider_than_the_screen(visit, served, crowded, w
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.locator("main").get_by_role("table").or_(page.locator("main h2")).first).to_be_visible()
         if path == "/":
-            expect(page.get_by_label("Needs a person")).to_contain_text(REASON)
+            expect(page.get_by_label("Needs attention")).to_contain_text(REASON)
         if too_wide := page.evaluate(TOO_WIDE):
             found[path] = too_wide
     assert found == {}
@@ -109,7 +109,7 @@ def test_every_button_of_a_row_has_a_word_on_it_which_its_name_repeats(visit, se
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.locator("main").get_by_role("table").or_(page.locator("main h2")).first).to_be_visible()
         if path == "/":
-            expect(page.get_by_label("Needs a person")).to_contain_text(REASON)
+            expect(page.get_by_label("Needs attention")).to_contain_text(REASON)
         seen += page.locator("main tbody button:not(details button)").count()
         if silent := page.evaluate(SILENT):
             found[path] = silent
@@ -124,7 +124,7 @@ def test_on_a_phone_a_row_is_a_card_that_names_what_it_holds(visit, crowded):
     expect(lane).to_be_visible()
     heads = "cell => getComputedStyle(cell, '::before').content"
     assert [cell.evaluate(heads) for cell in lane.get_by_role("cell").all()][:4] == [
-        '"Running"', '"Queued"', '"Blocked"', '"Later"',
+        '"Running"', '"Queued"', '"Blocked"', '"Delayed"',
     ]  # fmt: skip
     expect(lane.get_by_role("button", name=f"Resume {LANE}")).to_be_visible()
     page.set_viewport_size({"width": 1440, "height": 900})

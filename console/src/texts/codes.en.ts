@@ -26,7 +26,7 @@ export const reasons = {
   "not-started": (p) => `it is ${states.words[p.status as State] ?? p.status}`,
   "in-broker": (p) => `in the broker queue ${p.queue} since ${p.since}`,
   started: (p) => `it has started and is ${states.words[p.status as State] ?? p.status}`,
-  ended: (p) => `it is ${states.words[p.status as State] ?? p.status}`,
+  ended: (p) => `${p.status === "dead" ? "it is" : "it has ended:"} ${states.words[p.status as State] ?? p.status}`,
   "time-come": () => "the start time has passed",
   "start-ahead": () => "the start time has not come yet",
   "retry-ahead": () => "failed, waiting for the next retry",
@@ -125,7 +125,9 @@ export const refusals = {
   "schedule-overlaps": (p) => `schedule ${p.schedule_id} does not allow overlap: ${p.busy}`,
   "type-just-edited": (p) => `task type ${p.type} was just edited: try again`,
   "lane-in-use": (p) =>
-    `lane ${p.lane} has ${p.more ? "more than " : ""}${p.open} open tasks: wait for them to end, or cancel them`,
+    p.open === 1 && !p.more
+      ? `lane ${p.lane} has 1 open task: wait for it to end, or cancel it`
+      : `lane ${p.lane} has ${p.more ? "more than " : ""}${p.open} open tasks: wait for them to end, or cancel them`,
   "resource-in-use": (p) => `resource ${p.resource} is used by task type ${p.types}: change that first`,
   "resource-held": (p) =>
     `resource ${p.resource} is held or waited for by ${task(p)}: wait for it to end, or cancel it`,
@@ -204,9 +206,9 @@ export const ends = {
   exhausted: "no retries left",
   fatal: "never retried",
   unknown: "an unknown error, not retried",
-  arguments: "its arguments do not fit",
+  arguments: "its arguments do not match the handler",
   overdue: "ran too long",
-  memory: "too much memory",
+  memory: "it used too much memory",
   lost: "its worker was lost",
   poison: "lost too often",
   children: "no child succeeded",

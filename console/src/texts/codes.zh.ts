@@ -37,7 +37,7 @@ export const reasons = {
   "not-started": (p) => `状态为${word(p.status)}`,
   "in-broker": (p) => `自 ${p.since} 起在消息队列 ${p.queue} 中`,
   started: (p) => `已经开始，状态为${word(p.status)}`,
-  ended: (p) => `状态为${word(p.status)}`,
+  ended: (p) => `${p.status === "dead" ? "状态为" : "已结束："}${word(p.status)}`,
   "time-come": () => "时间已到",
   "start-ahead": () => "开始时间未到",
   "retry-ahead": () => "已失败，等待下次重试",

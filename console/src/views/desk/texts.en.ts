@@ -37,7 +37,7 @@ export const desk = {
   more: "Show older",
   none: "No dead letters",
   noneAbout:
-    "A task whose retries are used up waits here instead of failing, if its type says so (“Then wait for a person”). Here you can fix its arguments and replay it, resolve it, or discard it.",
+    "When it fails for good, a task waits here instead of ending as failed, if its type says so (“Keep as a dead letter when it fails for good”). Here you can fix its arguments and replay it, resolve it, or discard it.",
   noneLink: "Task types",
   noneMatch: "No matching dead letters",
   noneMatchAbout: "Remove a filter to see more.",
@@ -90,7 +90,7 @@ export const desk = {
     lane: "Lane",
     priority: "Priority",
     timeout_seconds: "Timeout (s)",
-    max_error_count: "Maximum errors",
+    max_error_count: "Maximum retries",
     number: "Enter a number",
     preview: "Preview",
     changes: "What will change",

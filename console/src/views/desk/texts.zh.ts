@@ -29,7 +29,7 @@ export const desk: Texts["desk"] = {
   more: "更早的",
   none: "没有死信",
   noneAbout:
-    "如果类型设置了“之后等待人工处理”，用尽尝试次数的任务会留在这里，而不是直接失败。你可以修改参数后重放、标记已处理，或丢弃。",
+    "如果类型设置了“最终失败时进入死信”，最终失败的任务会留在这里，而不是以失败结束。你可以修改参数后重放、标记已处理，或丢弃。",
   noneLink: "任务类型",
   noneMatch: "没有符合条件的死信",
   noneMatchAbout: "去掉一些筛选条件试试。",
@@ -79,7 +79,7 @@ export const desk: Texts["desk"] = {
     lane: "通道",
     priority: "优先级",
     timeout_seconds: "超时（秒）",
-    max_error_count: "最大错误次数",
+    max_error_count: "最多重试次数",
     number: "应为数字",
     preview: "预览",
     changes: "将要更改的内容",

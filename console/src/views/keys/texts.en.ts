@@ -38,7 +38,7 @@ export const keys = {
     submit: "Also submits tasks.",
     agent: "Fetches and executes tasks as a remote agent; sees only those it holds.",
     operator: "Also cancels, pauses, retries, changes lanes and limits.",
-    admin: "Also creates keys and removes old tasks.",
+    admin: "Also changes task types, manages keys and purges old tasks.",
   } as Record<Role, string>,
   none: "No keys",
 };

@@ -17,7 +17,7 @@ export const overview = {
     waitHigh: "wait p95",
     runHigh: "run p95",
     queued: "queued",
-    later: "later",
+    later: "delayed",
     oldest: "age",
     inProgress: "running",
     perSecond: (value: string) => `${value}/s`,
@@ -25,7 +25,7 @@ export const overview = {
     empty: "The first points appear after a few seconds.",
   },
   needs: {
-    title: "Needs a person",
+    title: "Needs attention",
     nothing: "Nothing needs attention",
     dead: (count: number, exact: boolean) =>
       count === 1 ? "1 dead letter" : `${count}${exact ? "" : "+"} dead letters`,
@@ -49,7 +49,7 @@ export const overview = {
     load: "Running",
     queued: "Queued",
     blocked: "Blocked",
-    later: "Later",
+    later: "Delayed",
     capacity: "Capacity",
     atLeast: (count: string) => `${count}+`,
     pause: (lane: string) => `Pause ${lane}`,
@@ -60,7 +60,7 @@ export const overview = {
     changed: (lane: string, capacity: string) => `${lane}: ${capacity} at once`,
     drained: "Empty",
     neverDrained: "No estimate of when it will be empty",
-    asOf: "Blocked and later tasks are counted every five seconds.",
+    asOf: "Blocked and delayed tasks are counted every five seconds.",
   },
   resources: {
     title: "Resources",

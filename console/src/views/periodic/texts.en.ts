@@ -56,7 +56,7 @@ export const periodic = {
     log: "Log",
     logNone: "Nothing yet: a line appears with each tick.",
     logOff: "This schedule keeps no log.",
-    byHand: "by hand",
+    byHand: "manual",
     task: (id: number) => `task ${id}`,
   },
   results: { executing: "executing", success: "success", failure: "failure" } satisfies Record<
@@ -114,7 +114,7 @@ export const periodic = {
       rate_key: "Rate key",
       agent_id: "Agent",
       unique_key: "Unique key",
-      max_error_count: "Maximum errors",
+      max_error_count: "Maximum retries",
       timeout_seconds: "Timeout (s)",
     },
     category: "Category",

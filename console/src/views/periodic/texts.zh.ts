@@ -104,7 +104,7 @@ export const periodic: Texts["periodic"] = {
       rate_key: "限流键",
       agent_id: "执行端",
       unique_key: "唯一键",
-      max_error_count: "最大错误次数",
+      max_error_count: "最多重试次数",
       timeout_seconds: "超时（秒）",
     },
     category: "分类",

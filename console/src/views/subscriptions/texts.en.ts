@@ -24,10 +24,10 @@ export const subscriptions = {
   more: (count: number) => `, ${count} more`,
   moreRows: "Show more",
   verbs: {
-    expectedTotal: "Expected total",
+    expectedTotal: "Count items",
     refreshList: "Refresh list",
     download: "Download",
-    downloadListed: "Download listed",
+    downloadListed: "Download from last list",
   } as Record<SubscriptionVerb, string>,
   verbsAbout: {
     expectedTotal: "Ask the site how many items the list has",

@@ -24,10 +24,10 @@ export const subscriptions: Texts["subscriptions"] = {
   more: (count: number) => `，另有 ${count} 个`,
   moreRows: "显示更多",
   verbs: {
-    expectedTotal: "预期总数",
+    expectedTotal: "统计条目数",
     refreshList: "刷新列表",
     download: "下载",
-    downloadListed: "按已有列表下载",
+    downloadListed: "按上次列表下载",
   },
   verbsAbout: {
     expectedTotal: "向网站查询列表的条目数",

@@ -112,7 +112,7 @@ export const task = {
       giving_up: "A child failed: cancelling the others",
       undeliverable: "Callback could not be delivered",
       redelivery_asked: "Callback redelivery requested",
-      adopted: "Got a child",
+      adopted: "Child added",
       cancel_requested: "Cancel requested",
       cancelled: "Cancelled",
       lease_lost: "Its worker was lost",

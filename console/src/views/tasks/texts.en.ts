@@ -61,7 +61,7 @@ export const tasks = {
     category: "Category",
     correlation: "Correlation id",
     reset: "Reset",
-    groups: { waits: "Waits", runs: "Runs", ended: "Ended", person: "Needs a person" },
+    groups: { waits: "Waits", runs: "Runs", ended: "Ended", person: "Needs attention" },
   },
   views: {
     title: "Views",
@@ -69,7 +69,7 @@ export const tasks = {
     running: "Running now",
     waiting: "Waiting",
     failing: "Failing",
-    dead: "Needs a person",
+    dead: "Needs attention",
     mine: "Saved",
     save: "Save this view",
     name: "Name of the view",
