@@ -15,6 +15,7 @@ from headgate.core.limits import Rate
 from headgate.core.states import State
 from headgate.core.task import NewTask
 from headgate.settings import Settings
+from headgate.store.claim.visits import MOST_STREAMS
 from headgate.store.store import open_store
 from tests.api.conftest import HERE
 from tests.api.serving import PATIENCE, serving
@@ -158,6 +159,28 @@ def test_the_next_token_wakes_one_agent_of_those_who_wait_for_it(store, office):
     waiting = [office.wait(f"a{number}") for number in (1, 2)]
     found = [each.result(PATIENCE) for each in waiting]
     assert sorted([*first, *(task_id for claimed in found for task_id in claimed)]) == ids
+
+
+def test_a_token_that_comes_late_holds_up_none_that_comes_soon(store, office):
+    """Spec: D8, B2"""
+    store.rate_limits.set("key:slow", Rate(0.001, 1))
+    slow = [submit(store, rate_key="slow").id for _ in range(2)]
+    assert office.claim("a0") == slow[:1]
+    waiting = office.wait("a1")  # until there is a token, in 1000 seconds
+    until(lambda: office.server.polls._later)
+    store.rate_limits.set("key:quick", Rate(2, 1))
+    quick = [submit(store, rate_key="quick").id for _ in range(2)]
+    assert waiting.result(PATIENCE) == quick[:1]
+    assert office.claim("a2") == quick[1:]
+
+
+def test_an_agent_looks_into_all_streams_though_nothing_wakes_it(store, office):
+    """Spec: B2"""
+    others = [NewTask("plain", lane=f"lane {n}", creator=1) for n in range(3 * MOST_STREAMS)]
+    for first in range(0, len(others), 100):
+        store.tasks.submit_many(others[first : first + 100])
+    mine = submit(store, creator=2)
+    assert office.claim("one", creator=2) == [mine.id]
 
 
 def test_what_nobody_was_told_of_is_found_by_the_safety_look(store, url, office, monkeypatch):

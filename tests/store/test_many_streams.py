@@ -130,6 +130,56 @@ def test_every_tenant_is_visited_though_there_are_more_than_a_claim_visits(store
     assert [execution.id for execution in started] == [last.id]
 
 
+def after_doing_what_it_says(store: Store, clock: Clock, request: ClaimRequest) -> list[int]:
+    """What is claimed within two seconds by whoever asks again when an answer says so, and only then."""
+    waited = 0.0
+    while not (claimed := store.claims.take(request)).executions:
+        assert claimed.token_in is not None
+        assert claimed.token_in <= LOOK_AGAIN_SECONDS
+        clock.advance(claimed.token_in)
+        waited += claimed.token_in
+        assert waited <= 2 * LOOK_AGAIN_SECONDS
+    return [execution.id for execution in claimed.executions]
+
+
+def tasks_of_somebody_else(store: Store) -> None:
+    submit_all(store, [NewTask("plain", lane=f"lane {n}", creator=1) for n in range(5 * MOST_STREAMS)])
+
+
+@pytest.mark.parametrize("others", [tasks_of_somebody_else, *SHUT], ids=lambda others: others.__name__)
+def test_an_answer_says_when_to_look_into_the_streams_that_it_left_out(store, clock, others):
+    """Spec: X12, A4"""
+    others(store)
+    [last] = store.tasks.submit_many([NewTask("plain", lane="free", creator=2)])
+    assert after_doing_what_it_says(store, clock, ClaimRequest(worker(store), 5, creator=2)) == [last.id]
+
+
+def test_only_the_streams_of_the_tasks_asked_for_are_looked_into(store):
+    tasks_of_somebody_else(store)
+    [last] = store.tasks.submit_many([NewTask("plain", lane="free")])
+    claimed = store.claims.take(ClaimRequest(worker(store), 5, ids=frozenset({last.id})))
+    assert [execution.id for execution in claimed.executions] == [last.id]
+
+
+def test_streams_left_out_because_they_are_shut_are_looked_into_within_a_second(store):
+    keys_behind_a_full_lane(store)
+    request = ClaimRequest(worker(store), 5)
+    for _ in range(2):  # the first may look before the lane is known to be full
+        claimed = store.claims.take(request)
+        assert claimed.executions == []
+        assert claimed.token_in is not None
+        assert claimed.token_in <= LOOK_AGAIN_SECONDS
+
+
+def test_a_claim_that_left_nothing_out_or_got_all_it_wanted_names_no_time(store):
+    store.tasks.submit(NewTask("plain"))
+    request = ClaimRequest(worker(store), 5)
+    assert store.claims.take(request).token_in is None
+    tasks_of_somebody_else(store)
+    claimed = store.claims.take(request)
+    assert (len(claimed.executions), claimed.token_in) == (5, None)
+
+
 def test_a_lane_that_was_just_filled_takes_no_other_streams_place(store):
     """Spec: X12 (nothing is asked anew meanwhile, and the stream is there: a new one has everything asked anew)"""
     worker_id = worker(store)

@@ -3,15 +3,19 @@
 import asyncio
 import os
 import threading
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from headgate.app import Headgate
 from headgate.client import TaskFailed
+from headgate.core.limits import Rate
 from headgate.core.retry import Fatal, Retry, fixed
 from headgate.core.states import State
 from headgate.core.task import NewTask
+from headgate.settings import Settings
+from headgate.store.claim.visits import MOST_STREAMS
 from headgate.worker.context import context
 from headgate.worker.run import Snooze
 from tests.worker.conftest import working
@@ -285,3 +289,22 @@ def test_a_process_of_its_own_runs_the_handler_and_reports_like_any_other(app: H
     assert task.record_sync().progress == '{"done":3,"total":10}'
     assert [line.message for line in app.store.executions.log(task.id)] == ["weighing"]
     assert app.store.executions.checkpoints(task.id) == {"at": "3"}
+
+
+def test_a_worker_looks_into_all_streams_though_nothing_wakes_it(url: str):
+    """Spec: X12, A4"""
+    with closing(Headgate(settings=Settings(url=url, poll_seconds=600.0))) as app:
+
+        @app.task
+        def late() -> None: ...
+
+        @app.task
+        def find() -> None: ...
+
+        found = find.submit_sync()
+        app.store.rate_limits.set("lane:slow", Rate(0.0001, 1))
+        others = [NewTask("late", lane="slow", rate_key=f"key {n}") for n in range(5 * MOST_STREAMS)]
+        for first in range(0, len(others), 100):
+            app.store.tasks.submit_many(others[first : first + 100])
+        with working(app):
+            assert found.wait_sync(60).status is State.SUCCEEDED

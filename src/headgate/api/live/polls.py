@@ -89,9 +89,15 @@ class Polls:
                 break
 
     def wake_later(self, group: GroupKey, seconds: float) -> None:
-        """Wake one poll of the group after this many seconds: a token comes then, and nothing else announces it."""
-        if self._loop is not None and group not in self._later:
-            self._later[group] = self._loop.call_later(max(seconds, SOONEST_SECONDS), self._wake_now, group)
+        """Wake one poll of the group after this many seconds, or sooner if asked: nothing else announces a token."""
+        if self._loop is None:
+            return
+        at, known = self._loop.time() + max(seconds, SOONEST_SECONDS), self._later.get(group)
+        if known is not None and known.when() <= at:
+            return
+        if known is not None:
+            known.cancel()
+        self._later[group] = self._loop.call_at(at, self._wake_now, group)
 
     def _wake_now(self, group: GroupKey) -> None:
         del self._later[group]

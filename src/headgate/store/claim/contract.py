@@ -66,7 +66,8 @@ class ClaimRequest:
 class Claimed:
     """What was claimed. `busy`: another claim is at work where there may be more, so ask again at once.
 
-    `token_in`: seconds until a token is free for a task that may be waiting. `start_in`: seconds until the agent's
+    `token_in`: seconds until a token is free for a task that may be waiting, or until it is time to look into streams
+    that there were too many of to look into. `start_in`: seconds until the agent's
     start queue lets out the next task. None: nothing is known to wait.
     """
 

@@ -29,7 +29,7 @@ from headgate.store.claim.contract import (
 from headgate.store.claim.cursors import Cursors
 from headgate.store.claim.heads import Heads, held_up
 from headgate.store.claim.limits import Limits
-from headgate.store.claim.visits import worth_a_visit
+from headgate.store.claim.visits import Visit, worth_a_visit
 from headgate.store.db.columns import CLAIMED, listed
 from headgate.store.db.database import Database
 from headgate.store.db.deferred import Deferred
@@ -131,7 +131,8 @@ class PostgresClaims(Claims):
         catalog, cursors = self._catalog, self._cursors
         alive = db.send(LIVE_WORKER, worker_id=request.worker_id)
         version = db.send(VERSION)
-        streams = worth_a_visit(db, catalog, request, cursors)
+        visit = worth_a_visit(db, catalog, request, cursors)
+        streams = visit.streams
         limits = Limits.of(catalog, streams, request)
         heads = Heads(db, catalog, request, cursors, limits)
         limits.ask(db, cursors)
@@ -159,8 +160,9 @@ class PostgresClaims(Claims):
         self._lock_queues(db, choice, limits)
         if not choice.chosen:
             start_in = min([*limits.waits.values(), *held_up(catalog, request, cursors)], default=None)
-            return Claimed([], limits.busy, cursors.next_token_in(catalog, request), start_in)
-        return self._take_chosen(db, request, limits, choice)
+            token_in = visit.token_in(False, cursors.next_token_in(catalog, request))
+            return Claimed([], limits.busy, token_in, start_in)
+        return self._take_chosen(db, request, visit, limits, choice)
 
     def _lock_queues(self, db: Db, choice: Choice, limits: Limits) -> None:
         """Drop tasks from the choice whose mutex queue another transaction is changing."""
@@ -174,7 +176,9 @@ class PostgresClaims(Claims):
                 limits.busy = True
                 self._cursors.woken({candidate.stream_id: (candidate.priority, candidate.id)})
 
-    def _take_chosen(self, db: Db, request: ClaimRequest, limits: Limits, choice: Choice) -> Deferred[Claimed]:
+    def _take_chosen(
+        self, db: Db, request: ClaimRequest, visit: Visit, limits: Limits, choice: Choice
+    ) -> Deferred[Claimed]:
         catalog, cursors = self._catalog, self._cursors
         keys = sorted({(c.tenant_id, c.mutex) for c in choice.chosen if c.mutex is not None})
         unlocked = any(limits.guards(catalog.streams[c.stream_id], catalog) for c in choice.chosen)
@@ -211,7 +215,9 @@ class PostgresClaims(Claims):
             executions = [execution_of(row[:-3], catalog) for row in rows]
             submitted_at = [moment(row[-3]) for row in rows] if request.confirm else []
             busy = limits.busy or bool(left)
-            return Claimed(executions, busy, cursors.next_token_in(catalog, request), submitted_at=submitted_at)
+            enough = len(executions) == request.limit
+            token_in = visit.token_in(enough, cursors.next_token_in(catalog, request))
+            return Claimed(executions, busy, token_in, submitted_at=submitted_at)
 
         return Deferred(finish)
 

@@ -35,7 +35,7 @@ from headgate.store.claim.contract import (
 )
 from headgate.store.claim.cursors import LOOK_AGAIN_SECONDS, Cursors
 from headgate.store.claim.holds import free_resources
-from headgate.store.claim.visits import MOST_STREAMS, worth_a_visit
+from headgate.store.claim.visits import MOST_STREAMS, Visit, worth_a_visit
 from headgate.store.db.columns import OF_ROW
 from headgate.store.db.database import Database
 from headgate.store.db.indexes import HELD_STATES
@@ -115,9 +115,10 @@ class SqliteClaims(Claims):
         catalog.refresh(db)
         if (before := earlier_answer(db, catalog, request)) is not None:
             return before
-        streams = self._streams(db, request)
-        if not streams:
-            return Claimed([])
+        visit = self._visit(db, request)
+        if not visit.streams:
+            return Claimed([], token_in=visit.again_in)
+        streams = visit.streams
         names = sorted({stream.lane for stream in streams})
         lanes, pauses = lanes_and_pauses(db.rows(LANES_AND_PAUSES, names=names))
         held = held_by(pauses, streams)
@@ -148,20 +149,18 @@ class SqliteClaims(Claims):
         start_in = None if executions else min(waits.values(), default=None)
         token_in = self._next_token_in(streams, buckets, choice, now)
         opens = [wait for wait in (token_in, *held.values()) if wait is not None and wait < math.inf]
+        token_in = visit.token_in(len(executions) == request.limit, *opens)
         submitted_at = [moment(heads[each.id][_SUBMITTED_AT]) for each in executions] if request.confirm else []
-        return Claimed(executions, token_in=min(opens, default=None), start_in=start_in, submitted_at=submitted_at)
+        return Claimed(executions, token_in=token_in, start_in=start_in, submitted_at=submitted_at)
 
-    def _streams(self, db: Db, request: ClaimRequest) -> list[Stream]:
+    def _visit(self, db: Db, request: ClaimRequest) -> Visit:
         """The streams that have something queued; of too many, those that are worth a visit."""
         catalog = self._catalog
         ready = db.rows(SOME_READY_STREAMS, most=MOST_STREAMS + 1)
         if len(ready) > MOST_STREAMS:
             return worth_a_visit(db, catalog, request, self._cursors)
-        return [
-            stream
-            for (stream_id,) in ready
-            if (stream := catalog.streams.get(stream_id)) is not None and request.serves(stream)
-        ]
+        known = [stream for (stream_id,) in ready if (stream := catalog.streams.get(stream_id)) is not None]
+        return Visit([stream for stream in known if request.serves(stream)])
 
     def _heads(
         self, db: Db, request: ClaimRequest, streams: list[Stream], room: dict[str, int], asked: Asked

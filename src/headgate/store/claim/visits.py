@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain, islice, zip_longest
+from typing import NamedTuple
 
 from headgate.core.turns import DEFAULT_WEIGHT, SLOTS, Weights
 from headgate.store.catalog.catalog import Catalog
@@ -19,6 +20,7 @@ from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Statement
 
 MOST_STREAMS = 300
+SOONEST_VISIT = 0.1  # after the last one: each goes through all that is remembered of every stream
 EVERY_TENANT = None  # the place behind which to go on among the tenants
 
 FULL_LANES = Statement(
@@ -27,24 +29,47 @@ FULL_LANES = Statement(
      WHERE l.capacity <= (SELECT count(*) FROM headgate_task t WHERE t.lane = l.name AND t.status IN {HELD_STATES})
     """
 )
+STREAMS_OF = Statement("SELECT DISTINCT stream_id FROM headgate_task WHERE id {in ids}")
 
 
-def worth_a_visit(db: Db, catalog: Catalog, request: ClaimRequest, cursors: Cursors) -> list[Stream]:
-    """The streams that may have something for this request, as far as we remember; `MOST_STREAMS` of them."""
+class Visit(NamedTuple):
+    """The streams to look into; if others were left out, when to look again unless these have enough."""
+
+    streams: list[Stream]
+    again_in: float | None = None
+
+    def token_in(self, enough: bool, *waits: float | None) -> float | None:
+        """`Claimed.token_in`, of these waits and one's own."""
+        known = [wait for wait in (*waits, None if enough else self.again_in) if wait is not None]
+        return min(known, default=None)
+
+
+def worth_a_visit(db: Db, catalog: Catalog, request: ClaimRequest, cursors: Cursors) -> Visit:
+    """The streams that may have something for this request, as far as we remember; `MOST_STREAMS` of them.
+
+    Whoever follows `again_in` visits all of a tenant's in about a second, or `SOONEST_VISIT` for each 300 of them.
+    """
     with cursors.lock:
         few = len(cursors.served(catalog, request)) <= MOST_STREAMS
     if few:
-        return cursors.open_streams(catalog, request)
+        return Visit(cursors.open_streams(catalog, request))
     if cursors.survey_is_due():
         _survey(db, catalog, cursors)
     streams = cursors.open_streams(catalog, request)
+    if request.ids is not None:
+        wanted = {stream_id for (stream_id,) in db.rows(STREAMS_OF, ids=sorted(request.ids))}
+        streams = [stream for stream in streams if stream.id in wanted]
+    again_in = None
     shut = cursors.shut_gates() - db.news.room.keys()  # what this transaction has given up is not known to others yet
     if shut:
-        streams = [stream for stream in streams if shut.isdisjoint(catalog.gates(stream))]
+        found, streams = streams, [stream for stream in streams if shut.isdisjoint(catalog.gates(stream))]
+        if len(streams) < len(found):  # news of room may have come before we knew the gate to be shut
+            again_in = LOOK_AGAIN_SECONDS
     if len(streams) <= MOST_STREAMS:
-        return streams
+        return Visit(streams, again_in)
+    again_in = max(LOOK_AGAIN_SECONDS * MOST_STREAMS / len(streams), SOONEST_VISIT)
     with cursors.lock:
-        return _rotate(streams, cursors.places(request), cursors, catalog.weights)
+        return Visit(_rotate(streams, cursors.places(request), cursors, catalog.weights), again_in)
 
 
 def _survey(db: Db, catalog: Catalog, cursors: Cursors) -> None:
