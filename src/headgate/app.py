@@ -163,7 +163,7 @@ class Headgate:
         uses: resources it takes one of each, e.g. `["disk"]`.
         retry: `headgate.exponential(60, retries=3)`, `fixed`, `sequence` or `never` (the default).
         timeout_seconds: after which an execution is ended; 1800 unless given.
-        need_manual: when retries are used up, wait for a person (`dead`) in place of ending as `failed`.
+        need_manual: a task that fails for good waits for a person (`dead`) in place of ending as `failed`.
         unknown_errors: `"fail"` ends it on an error that is not known to be worth another try.
         retry_on, fatal: error classes, or their names, that are retried, or never; without `retry` nothing is retried.
         on_child_failure: `"cancel"` cancels the other children when one has failed for good.
