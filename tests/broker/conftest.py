@@ -1,4 +1,4 @@
-"""A real RabbitMQ, started once by the first test that needs it; an app on each database in turn, and its processes."""
+"""A real RabbitMQ for each file of tests; an app on each database in turn, and its processes."""
 
 import asyncio
 import shutil
@@ -21,9 +21,9 @@ from headgate.threads import Threads
 from lab.rabbitmq import RabbitMQ
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server() -> Iterator[RabbitMQ]:
-    """The broker of this test process; a test that stops it starts it again."""
+    """The broker of a file of tests: what one leaves broken is not the next one's. A test may stop and start it."""
     folder = Path(tempfile.mkdtemp(prefix="headgate-rabbitmq-test-"))
     with RabbitMQ(folder) as started:
         yield started

@@ -10,7 +10,7 @@ from headgate.broker.connection import probe_broker
 from headgate.core.states import State
 from headgate.store.reading.lists import Filter
 from tests.broker.conftest import doing
-from tests.broker.listening import at_broker, depth, headers, publish, subscribed, take_all
+from tests.broker.listening import depth, headers, publish, subscribed, take_all
 from tests.worker.conftest import until, working
 
 
@@ -79,7 +79,6 @@ def test_dead_letter_path_a_final_failure_is_in_the_store_and_in_the_brokers_que
 
     with doing(settings), working(app, due=True):
         until(lambda: by_broker(app))
-        at_broker(broker, lambda channel: channel.queue_delete("headgate.dead"))  # it is made again, for this one
         task = hopeless.using(creator=42, correlation_id="c" * 32).submit_sync()
         until(lambda: app.store.tasks.get(task.id).status is State.DEAD)
         until(lambda: depth(broker, "headgate.dead") == 1)

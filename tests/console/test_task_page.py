@@ -14,7 +14,7 @@ def test_it_says_gate_by_gate_what_it_waits_for_and_leads_to_who_holds_it_up(vis
     served.reached(holder, "running")
     page = visit(f"/tasks/{waiter}")
     gate = page.get_by_role("listitem").filter(has_text="Lane")
-    expect(gate).to_contain_text("shut")
+    expect(gate).to_contain_text("closed")
     expect(gate).to_contain_text("narrow: 1 of 1 running")
     gate.get_by_role("link", name=f"#{holder}").click()
     expect(page).to_have_url(re.compile(f"/tasks/{holder}$"))
