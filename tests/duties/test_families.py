@@ -130,7 +130,7 @@ def test_a_family_that_cannot_be_closed_does_not_keep_the_others_waiting(store, 
     monkeypatch.setattr(store.families, "look_after", refuse)
     turn(CloseFamilies(store, Settings(), inline))
     assert store.tasks.get(good.id).status is S.SUCCEEDED
-    assert f"parent={bad.id}" in caplog.text
+    assert f"task={bad.id}" in caplog.text
 
 
 def test_the_duty_tells_of_a_family_again_within_a_second_while_one_waits(store, clock):
